@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import PathFinder
 
@@ -13,11 +13,7 @@ import torch
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around the imports of an extra of ``pyproject.toml``: where one is absent, the error names what to install.
-
-    Raises:
-        ModuleNotFoundError: with the command that cures it.
-    """
+    """Around the imports of an extra of ``pyproject.toml``: where one is absent, ModuleNotFoundError says the cure."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -38,11 +34,9 @@ def ensure_torchvision_importable() -> torch.library.Library | None:
         return None
     compiled = PathFinder.find_spec("_C", list(spec.submodule_search_locations))
     if compiled is not None:
-        try:
+        with suppress(OSError):
             torch.ops.load_library(compiled.origin)
             return None
-        except OSError:
-            pass
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -31,10 +31,8 @@ def write_atomic(path: str | os.PathLike, write: Callable[[IO[bytes]], object], 
     """Call ``write(stream)`` on a temporary file beside ``path``, then rename it: a kill leaves the old or the new.
 
     With ``sync`` so does a loss of power. A file that was there keeps its mode; a link stays, and its file is written.
-
-    Raises:
-        ValueError: a folder, a device or a pipe, which no file is to take the place of; no path.
-        OSError: with the name ``path``, also where it is the disk that is full.
+    ValueError tells of no path, and of a folder, a device or a pipe, which no file is to take the place of; OSError has
+    the name ``path``, also where it is the disk that is full.
     """
     given, path = as_path(path), Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -65,10 +63,8 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
     """Let ``write(new)`` fill a new folder, then take its files into ``folder`` in the place of those of ``names``.
 
     The old files go before the first new one comes: a kill leaves the old, the new or a part of these, and a full disk
-    the old, but nothing leaves files of two writers. A folder that had to be made is removed after an error.
-
-    Raises:
-        OSError: with the name of the file that cannot be written or replaced.
+    the old, but nothing leaves files of two writers. A folder that had to be made is removed after an error. OSError
+    has the name of the file that cannot be written or replaced.
     """
     folder = as_path(folder)
     made = not folder.exists()
@@ -146,20 +142,16 @@ def remove_strays(folder: str | os.PathLike) -> None:
     """
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
-            try:
-                with open(path, "r+b") as stream:
-                    if _lock(stream):
-                        path.unlink(missing_ok=True)
-            except (FileNotFoundError, PermissionError):  # finished meanwhile, or another user's
-                pass
+            with suppress(FileNotFoundError, PermissionError), open(path, "r+b") as stream:  # finished, or another's
+                if _lock(stream):
+                    path.unlink(missing_ok=True)
 
 
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
     """An npz, atomically; returns the path.
 
-    Raises:
-        ValueError: an array of objects, which only pickle could write; arrays that compress so well that
-            :func:`read_npz` would refuse the file.
+    ValueError tells of an array of objects, which only pickle could write, and of arrays that compress so well that
+    :func:`read_npz` would refuse the file.
     """
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
@@ -181,10 +173,8 @@ def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compres
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of an npz, or those of ``names`` that it has. No pickle is ever loaded, and no other entry is read.
 
-    Raises:
-        ValueError: no regular file; one that is damaged, holds objects, or of ``names`` more than ``LARGEST`` bytes
-            beyond its own size.
-        FileNotFoundError: no such file.
+    ValueError tells of no regular file, and of one that is damaged, holds objects, or of ``names`` more than
+    ``LARGEST`` bytes beyond its own size.
     """
     found = {}
     with _opened(path, "a whole npz file without pickle") as stream, zipfile.ZipFile(stream) as archive:
@@ -218,12 +208,7 @@ def as_path(path: str | os.PathLike, name: str = "path") -> Path:
 
 
 def regular(path: str | os.PathLike) -> Path:
-    """``path``, if a file is there that ends: a pipe waits for its writer, and a device may go on for ever.
-
-    Raises:
-        ValueError: a folder, a pipe or a device.
-        FileNotFoundError: no such file.
-    """
+    """``path``, if a file is there that ends; ValueError of a folder, a device or a pipe, which waits for a writer."""
     path = as_path(path)
     if not stat.S_ISREG(path.stat().st_mode):
         raise expected("path", "a regular file", repr(str(path)))

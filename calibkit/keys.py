@@ -125,16 +125,11 @@ def check_options(cls: Callable[..., Any], what: str, options: Iterable[str]) ->
 
 
 def find(name: str, registry: Mapping[str, Callable[..., Made]], what: str) -> Callable[..., Made]:
-    """What a name stands for: an entry of ``registry``, or the class of an entry point or of a file.
+    """What a name stands for: an entry of ``registry``, the class of an entry point of the group in ``GROUPS``, or that
+    of a file, ``PATH.py:CLASS``, which is executed with its folder on the path of imports.
 
-    Args:
-        name: of the registry; of an entry point of the group in ``GROUPS``; or ``PATH.py:CLASS``. The file is executed,
-            with its folder on the path of imports.
-        registry: names and what they build.
-        what: the argument that an error speaks of. Only a "calibrator" or a "loss" is looked for beyond the registry.
-
-    Raises:
-        ValueError: no such name, file or class, a file that does not run, a class that lacks what ``NEEDED`` says.
+    ``what`` is the argument that an error speaks of; only a "calibrator" or a "loss" is looked for beyond the registry.
+    ValueError tells of no such name, file or class, a file that does not run, a class that lacks what ``NEEDED`` says.
     """
     if not isinstance(name, str):
         raise expected(what, "text", repr(name))

@@ -76,11 +76,11 @@ from book.kit.notebook.gradients import (
     agreement,
     among_all_labels,
     beside_a_better_history,
+    follow,
     gradient,
     regulariser,
     watch_silence,
 )
-from book.kit.notebook.one_sample import follow
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.small_networks import train_on_digits
 from book.kit.notebook.table import minus, table

@@ -44,8 +44,8 @@ from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, stratum, tally
 from book.kit.notebook.table import minus, table, unbroken
 from book.kit.results import difference_intervals
-from book.kit.results.comparators import KEEP_THE_PREDICTION
 from book.kit.results.difference_intervals import chance_of, interval_of
+from book.kit.results.evidence import KEEP_THE_PREDICTION
 from book.papers import mbls
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate

@@ -83,8 +83,7 @@ from book.kit.notebook import (
     pictures,
 )
 from book.kit.notebook.golden import by_epoch
-from book.kit.notebook.gradients import gradient
-from book.kit.notebook.one_sample import along_distance, descend, follow
+from book.kit.notebook.gradients import along_distance, descend, follow, gradient
 from book.kit.notebook.segmentation_maps import maps
 from book.kit.notebook.small_networks import digit_scores, many_on_digits
 from book.kit.notebook.table import minus, table

@@ -32,7 +32,7 @@ BUILD = """
 from sphinx.application import Sphinx
 
 extensions = ["myst_parser", "sphinx_design", "sphinx_external_toc", "book.kit.sphinx.booktables"]
-extensions += ["book.kit.sphinx.frontpage", "book.kit.sphinx.claim_matrix"]
+extensions += ["book.kit.sphinx.frontpage", "book.kit.sphinx.claims"]
 options = {"extensions": extensions, "myst_enable_extensions": ["colon_fence"]}
 options |= {"include_patterns": ["book/index.md", "book/ledger.md", "notebooks/toy.md"], "source_suffix": [".md"]}
 options |= {"external_toc_exclude_missing": True, "master_doc": "book/index"}

@@ -4,7 +4,7 @@ import pytest
 
 from book.kit.notebook.table import minus
 from book.kit.results import ledger
-from book.kit.sphinx.averages import averages
+from book.kit.sphinx.booktables import averages
 from book.kit.sphinx.frontpage import proposals
 
 

@@ -87,8 +87,8 @@ def test_the_readme_shows_the_figure_of_the_present_results(frontpage):
 
 
 def test_every_claim_is_a_square_that_leads_to_its_row():
-    from book.kit.sphinx import booktables, claim_matrix
+    from book.kit.sphinx import booktables, claims
 
-    squares = re.findall(r'<a class="[a-z- ]+" href="#(\w+)"', claim_matrix.matrix())
+    squares = re.findall(r'<a class="[a-z- ]+" href="#(\w+)"', claims.matrix())
     rows = [line for paper in PAPERS for line in booktables.ledger((), paper)]
     assert squares == re.findall(r'<span id="(\w+)"></span>', "".join(rows)) and len(squares) > 60

@@ -31,11 +31,7 @@ def pages() -> dict[str, str]:
 
 
 def executable(playwright: object) -> str:
-    """A browser of the system, else playwright's own.
-
-    Raises:
-        FileNotFoundError: there is neither.
-    """
+    """A browser of the system, else playwright's own; FileNotFoundError where there is neither."""
     found = next(filter(None, map(shutil.which, NAMES)), None) or playwright.chromium.executable_path
     if not Path(found).exists():
         raise FileNotFoundError(f"there is none of {', '.join(NAMES)}, and no browser of playwright's own")

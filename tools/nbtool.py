@@ -70,14 +70,8 @@ def strip(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 def execute(source: Path, target: Path) -> float:
     """Execute one source and store its notebook at ``target``; returns the seconds it took. A failing cell raises."""
     start = time.perf_counter()
-    executed = papermill.execute_notebook(
-        jupytext.read(source),
-        None,
-        kernel_name="python3",
-        cwd=source.parent,
-        progress_bar=False,
-        execution_timeout=CELL_TIMEOUT,
-    )
+    how = {"kernel_name": "python3", "cwd": source.parent, "progress_bar": False, "execution_timeout": CELL_TIMEOUT}
+    executed = papermill.execute_notebook(jupytext.read(source), None, **how)
     write_text(target, nbformat.writes(strip(executed)) + "\n")
     return time.perf_counter() - start
 
@@ -99,10 +93,7 @@ def stamps(sources: list[Path]) -> dict[Path, str]:
 def run(sources: list[Path], jobs: int, into: Path | None = None) -> int:
     """Execute all sources, ``jobs`` at a time; a line each as it ends; returns the number of failures.
 
-    Args:
-        sources: the ``.py`` files.
-        jobs: kernels at a time.
-        into: folder of the notebooks, beside each of which its stamp is kept; None: that of the sources.
+    ``into`` is the folder of the notebooks, beside each of which its stamp is kept; None: that of the sources.
     """
     findfont("DejaVu Sans")  # builds matplotlib's font cache once, before each kernel would report that it does so
     targets = {source: (into or source.parent) / f"{source.stem}.ipynb" for source in sources}

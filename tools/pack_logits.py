@@ -55,11 +55,7 @@ def packed(path: str | Path) -> Path:
 
 
 def keep(path: str | Path, folder: Path) -> Path:
-    """Store a network's logits in ``folder``; returns the file.
-
-    Raises:
-        ValueError: a file of logits that does not say which network they are of.
-    """
+    """Store a network's logits in ``folder``; returns the file. ValueError where they do not say of which network."""
     logits = Logits.load(path)
     try:
         network = Network(*(logits.meta[name] for name in ("dataset", "model", "loss", "seed")))

@@ -8,8 +8,7 @@ needs stays in ``calibkit``: the recipes of trainings and the names of published
 from importlib import import_module
 from pkgutil import iter_modules
 
-from book.papers._drawing import framed
-from book.papers._paper import Paper
+from book.papers._paper import Paper, framed
 
 _RECORDS = {of.name: import_module(f"{__name__}.{of.name}").PAPER for of in iter_modules(__path__) if of.name[0] != "_"}
 #: Name of a paper, which is that of its file, of its chapter and in the result files -> its record.

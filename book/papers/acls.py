@@ -1,7 +1,6 @@
 """Adaptive and conditional label smoothing, Park et al. 2023."""
 
-from book.papers._drawing import curve
-from book.papers._paper import CE, Paper
+from book.papers._paper import CE, Paper, curve
 from book.papers.mbls import COMPARED, MARGIN
 from calibkit.keys import Key
 

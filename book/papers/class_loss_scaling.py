@@ -1,7 +1,6 @@
 """Class-wise loss scaling, Jung et al. 2023; its authors also write SCTL."""
 
-from book.papers._drawing import bars, line
-from book.papers._paper import CTS, TS, Paper
+from book.papers._paper import CTS, TS, Paper, bars, line
 from calibkit.keys import Key
 
 

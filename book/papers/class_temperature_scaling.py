@@ -2,8 +2,7 @@
 
 import math
 
-from book.papers._drawing import bars, line
-from book.papers._paper import CTS, TS, TS_ECE, Paper
+from book.papers._paper import CTS, TS, TS_ECE, Paper, bars, line
 from calibkit.keys import Key
 
 

@@ -1,7 +1,6 @@
 """Margin-based label smoothing, Liu et al. 2022."""
 
-from book.papers._drawing import curve
-from book.papers._paper import CE, Paper
+from book.papers._paper import CE, Paper, curve
 from calibkit.losses import LOSSES
 
 MARGIN = LOSSES["mbls"]().margin

@@ -2,8 +2,7 @@
 
 import math
 
-from book.papers._drawing import curve
-from book.papers._paper import TS, Paper
+from book.papers._paper import TS, Paper, curve
 from calibkit.keys import Key
 
 

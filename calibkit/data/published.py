@@ -15,6 +15,7 @@ import csv
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
@@ -97,11 +98,9 @@ def fetch(archive: str | os.PathLike | None = None) -> Iterator[tuple[str, str]]
 
 def _fetch(target: Target, archive: str | os.PathLike | None) -> str:
     """Write a target unless it is here, and can be read, or cannot be made; says which of them."""
-    try:
+    with suppress(FileNotFoundError, ValueError):
         (Logits.load if target.name.startswith("logits/") else read_npz)(target.path)
         return "here"
-    except (FileNotFoundError, ValueError):
-        pass
     if target.skipped:
         return f"skipped: {target.skipped}"
     remove_strays(target.path.parent)

@@ -39,10 +39,8 @@ def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any
     """The arrays by name, the one array, or the table of a file or a folder.
 
     Arrays that are not called one of ``names`` are not read; of a header ``text`` tells the columns that are text.
-
-    Raises:
-        ValueError: no such format, a damaged file, one that is no regular file or unpacks to far more than its size.
-        FileNotFoundError: no such file.
+    ValueError tells of no such format, of a damaged file, and of one that is not regular or unpacks to far more than
+    its size.
     """
     if path.is_dir():
         arrays = read_folder(path, names)

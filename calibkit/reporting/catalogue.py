@@ -67,9 +67,7 @@ def need_of(key: str) -> Need:
     """What a key of a calibrator on logits needs; one with options of its own goes by its key.
 
     Of a calibrator that is not in ``NEEDS`` the numbers of its state are counted, and each should have 100 samples.
-
-    Raises:
-        ValueError: no such calibrator, or one that takes the network itself.
+    ValueError tells of no such calibrator, and of one that takes the network itself.
 
     Example:
         >>> need_of("ets").name, need_of("ets:focal gamma=2").name

@@ -146,9 +146,8 @@ def _labels(
                 raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
             continue  # all known: the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
-            found.append(
-                Finding("cured", "one-hot labels", "Labels are one-hot rows, so each sample has one class of several.")
-            )
+            text = "Labels are one-hot rows, so each sample has one class of several."
+            found.append(Finding("cured", "one-hot labels", text))
             y = y.argmax(1)
         result.append(y.astype(np.int64) if y.dtype.kind == "b" else _whole(y))
     whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y)]
@@ -171,15 +170,9 @@ class Outputs(NamedTuple):
 def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) -> Outputs:
     """Logits of a part, through the logarithm where it holds probabilities, and these; and what was found on the way.
 
-    Args:
-        part: of which the outputs count.
-        kind: what they are said to be.
-        name: of the part, in messages.
-        floor: as of :func:`calibkit.logits.log_probs`, of the probabilities that a calibrator was fitted to: beside it
-            logits become the logarithms of their probabilities.
-
-    Raises:
-        ValueError: outputs that are neither finite logits nor probabilities.
+    ``floor`` is that of :func:`calibkit.logits.log_probs`, of the probabilities that a calibrator was fitted to: beside
+    it logits become the logarithms of their probabilities. ``name`` is that of the part in messages. ValueError tells
+    of outputs that are neither finite logits nor probabilities.
     """
     z = to_tensor(f"{name}outputs", part.outputs)
     found: list[Finding] = []

@@ -166,7 +166,10 @@ def try_all(
         changed = float((probs.argmax(1) != before).mean())
         zeros = key != "identity" and bool(((probs == 0) & possible).any())
         del probs
-        values, changes, chance = _numbers(comparison, key)
+        values = {metric: comparison.of(key, metric) for metric in METRICS}
+        compared = METRICS if key != BASE else ()
+        changes = {metric: comparison.difference(key, BASE, metric) for metric in compared}
+        chance = {metric: comparison.chance(key, BASE, metric) for metric in compared}
         found[key] = Tried(key, need, fitted, "", enough, seconds, changed, values, changes, chance, of_folds, zeros)
     return Trial(found, val, judged, folds, comparison)
 
@@ -229,12 +232,3 @@ def _probs(
     for fold, of_fold in enumerate(of_folds):
         probs[folds == fold] = of_fold(judged.logits[folds == fold])
     return probs
-
-
-def _numbers(comparison: Comparison, key: str) -> tuple[dict[str, Estimate], dict[str, Estimate], dict[str, float]]:
-    """Values, differences to temperature scaling, and their p-values; the latter are empty before it is measured."""
-    values = {metric: comparison.of(key, metric) for metric in METRICS}
-    if key == BASE or BASE not in comparison:
-        return values, {}, {}
-    changes = {metric: comparison.difference(key, BASE, metric) for metric in METRICS}
-    return values, changes, {metric: comparison.chance(key, BASE, metric) for metric in METRICS}

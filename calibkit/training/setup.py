@@ -122,10 +122,8 @@ def check_run(
 def launch(device: str, devices: int, nodes: int, precision: str) -> Fabric:
     """The processes of a run, each on its device; those that nobody has started yet are started.
 
-    One process asks neither Slurm nor torchrun, and so hears none of their warnings.
-
-    Raises:
-        ValueError: one process is asked for, and torchrun started several, each of which would be a run of its own.
+    One process asks neither Slurm nor torchrun, and so hears none of their warnings; ValueError where torchrun started
+    several, each of which would be a run of its own.
     """
     with needs("train"):
         from lightning_fabric import Fabric

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from book.kit.notebook import gradients
-from book.kit.notebook.one_sample import along_distance, at_distance, descend, follow
+from book.kit.notebook.gradients import along_distance, at_distance, descend, follow
 from calibkit.losses import ACLS, LOSSES, CrossEntropy, LabelSmoothing, MbLS
 
 Z = torch.tensor([[2.0, 0.5, -1.0], [0.0, 0.3, 3.0]], dtype=torch.float64)

@@ -9,8 +9,8 @@ from html_cells import Cells
 
 from book.kit import results
 from book.kit.notebook import display_names
+from book.kit.notebook.grid import MARKS
 from book.kit.notebook.printed_vs_ours import beside, number_of_ours
-from book.kit.notebook.table_text import MARKS
 from book.papers import PAPERS
 
 NONE = {"printed": "2.0", "ours": math.nan, "elsewhere": math.nan, "stand_in_value": math.nan}

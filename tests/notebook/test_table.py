@@ -8,7 +8,7 @@ import pytest
 from html_cells import Cells
 
 from book.kit.notebook import display_names, table
-from book.kit.notebook.table_text import pads
+from book.kit.notebook.grid import pads
 
 FRAME = pd.DataFrame({"ECE": [1.25, np.nan], "difference": ["-0.51 [-0.6, 0.1]", "ResNet-50"]}, index=["a", "b"])
 

@@ -8,7 +8,7 @@ from constructed_rows import differs
 from scipy import stats
 
 from book.kit.results import load_effects, record
-from book.kit.results.comparators import comparator
+from book.kit.results.evidence import comparator
 from book.kit.results.paired_differences import COMPARED, append_effects, difference
 from calibkit.judging.seeds import pooled_spread
 from calibkit.metrics.intervals import Resampled

@@ -31,17 +31,11 @@ Judge = Callable[[Estimate], str]
 
 
 class Claim(NamedTuple):
-    """What is claimed, its verdict, and what was found.
+    """What is claimed, its verdict, and what was found."""
 
-    Attributes:
-        text: what the paper says.
-        verdict: one of ``VERDICTS``.
-        found: the evidence, as text.
-    """
-
-    text: str
-    verdict: str
-    found: str = ""
+    text: str  # what the paper says
+    verdict: str  # one of ``VERDICTS``
+    found: str = ""  # the evidence
 
 
 def judged(text: str, estimate: Estimate | None, judge: Judge = Estimate.below) -> Claim:
@@ -57,13 +51,7 @@ def judged(text: str, estimate: Estimate | None, judge: Judge = Estimate.below) 
 
 
 def compared(text: str, comparison: Comparison | None, name: str, base: str) -> Claim:
-    """A claim that one method has a lower ECE than another, in points; not run where one of them is absent.
-
-    Args:
-        text: what is claimed.
-        comparison: of the methods; None: none was measured.
-        name: the method that the claim is about.
-        base: the method it is held against.
+    """A claim that the method ``name`` has a lower ECE than ``base``, in points; not run where one of them is absent.
 
     Example:
         >>> methods = Comparison(np.repeat([0, 1], [80, 20]), ["ece"])
@@ -104,17 +92,6 @@ def joint(verdicts: Iterable[str]) -> str:
     given = {check_choice("verdicts", word, VERDICTS) for word in verdicts}
     worst_first = ("does not hold", "not decided", NOT_RUN, "holds")
     return next((word for word in worst_first if word in given), NOT_RUN)
-
-
-def direction(change: Estimate) -> str:
-    """A difference in a word: beyond its interval "lower" or "higher", else that chance may have made it.
-
-    Example:
-        >>> direction(Estimate(-1.0, -1.5, -0.5)), direction(Estimate(0.1, -0.2, 0.4))
-        ('lower', 'no difference beyond chance')
-    """
-    words = {"holds": "lower", "does not hold": "higher", "not decided": "no difference beyond chance"}
-    return words[change.below()]
 
 
 def table(claims: Iterable[Claim], found: str = "found") -> pd.DataFrame:

@@ -31,18 +31,9 @@ def logits_of(
 ) -> Logits:
     """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
 
-    A network that is not stored at the budget is trained first, by the recipe of ``paper`` at the budget "paper".
-
-    Args:
-        name: of the network, or a path.
-        budget: one of ``BUDGETS``.
-        device: for a training.
-        paper: whose recipe trains it.
-        n_classes: that it must have; 0: any number.
-        at_least: so many samples, of both splits, that it must have.
-
-    Raises:
-        ValueError: none of the three; at "smoke", a network that is not stored; other classes, too few samples.
+    A network that is not stored at the budget is trained first on the device, at "paper" by the recipe of ``paper``.
+    ValueError tells of none of the three; at "smoke", of a network that is not stored; of other than ``n_classes``,
+    where these are not 0; and of fewer than ``at_least`` samples in both splits.
 
     Example:
         >>> logits_of("cifar10/resnet20-cross_entropy-s0").n_classes
@@ -71,21 +62,10 @@ def by_loss(
     paper: str | None = None,
     needed: Iterable[str] = (),
 ) -> dict[str, Logits]:
-    """The networks of one data set and model by their training loss, in the order of ``losses``.
+    """The networks of one ``"<dataset>/<model>"`` by their training loss, in the order of these keys.
 
-    At "smoke" those that are stored; at a higher budget all of them, the missing ones trained now.
-
-    Args:
-        cell: ``"<dataset>/<model>"``.
-        losses: keys.
-        seed: of the trainings.
-        budget: one of ``BUDGETS``.
-        device: for a training.
-        paper: whose recipe trains them at the budget "paper", all of them alike; default: that of each loss.
-        needed: losses that must be among the stored ones.
-
-    Raises:
-        ValueError: one that is ``needed`` is not stored.
+    At the budget "smoke" those that are stored; at a higher one all of them, the missing ones trained now, at "paper"
+    by the recipe of ``paper``, all alike; default: that of each loss. ValueError where a ``needed`` loss is not stored.
 
     Example:
         >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
@@ -100,15 +80,10 @@ def by_loss(
 
 
 def by_margin(cell: str, loss: str, margins: Iterable[float], **training: object) -> dict[float, Logits]:
-    """The networks of one data set and model by the margin of their training loss, in the order of ``margins``.
+    """The networks of one ``"<dataset>/<model>"`` by the margin, in logit units, of their training loss.
 
-    The one that goes by the plain key of the loss is among them, if its margin is.
-
-    Args:
-        cell: ``"<dataset>/<model>"``.
-        loss: "mbls" or "acls".
-        margins: in logit units.
-        training: seed, budget, device and paper, as in :func:`by_loss`.
+    The one that goes by the plain key of the loss is among them, if its margin is. ``training`` is as in
+    :func:`by_loss`: seed, budget, device and paper.
 
     Example:
         >>> list(by_margin("cifar10/resnet20", "mbls", [2.0, 6.0, 77.0]))
@@ -128,19 +103,11 @@ def side_by_side(
     metrics: Iterable[str] = ("accuracy", "ece"),
     **options: int,
 ) -> tuple[Comparison, dict[str, Fitted]]:
-    """Every method on every network of one test set, on common resamples.
+    """Every method on every network of one test set, on common resamples, and the fitted calibrators.
 
-    Args:
-        networks: name -> its Logits.
-        methods: what is put behind the name -> key of a calibrator, as ``{"": "identity", " + TS": "ets"}``.
-        metrics: as in :class:`Comparison`.
-        options: n_bins, n_resamples, seed, as there.
-
-    Returns:
-        The comparison and the fitted calibrators, both by names such as "CE" and "CE + TS".
-
-    Raises:
-        ValueError: no networks, or networks of different test sets.
+    Both go by the name of the network with that of the method behind it. ``methods`` are by such an ending the keys of
+    calibrators, as ``{"": "identity", " + TS": "ets"}``; ``metrics`` and ``options`` are those of :class:`Comparison`.
+    ValueError tells of no networks, or of several test sets.
 
     Example:
         >>> networks = by_loss("cifar10/resnet20", ["cross_entropy", "mbls"])
@@ -169,14 +136,9 @@ def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray, *, seed: int = 0) -> Estimate:
-    """Spearman's correlation of two values a class, with the 95% percentile interval of a bootstrap over classes.
+    """Spearman's correlation of two values a class (K,), with the 95% percentile interval of a bootstrap over classes.
 
     Of 2,000 resamples those in which one of the two is constant have none and are left out; NaN where all are.
-
-    Args:
-        x: (K,).
-        y: (K,).
-        seed: of the resamples.
 
     Example:
         >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
@@ -207,19 +169,10 @@ def method_key(calibrator: str, objective: str, **options: object) -> str:
 
 
 def number(rows: pd.DataFrame, **where: object) -> Estimate:
-    """The number that ``where`` names, with its interval: in percent, or in nats.
+    """The number of ``results.load`` that ``where`` names, column=value, with its interval: in percent, or in nats.
 
-    Rows that print the same number in several tables are one.
-
-    Args:
-        rows: of ``results.load``.
-        where: column=value.
-
-    Returns:
-        Estimate: NaN where there is no such row; printed numbers have no interval.
-
-    Raises:
-        ValueError: rows of different numbers fit.
+    NaN where there is no such row; printed numbers have no interval. Rows that print the same number in several tables
+    are one, and ValueError tells of rows of different numbers.
 
     Example:
         >>> from book.kit import results

@@ -22,15 +22,10 @@ QUARTERS = {"lowest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.7
 
 
 def by_class(networks: Iterable[str]) -> pd.DataFrame:
-    """Whether the error of a class falls with its accuracy, and how many sweeps the search needs.
+    """Whether the error of a class falls with its accuracy, and how many sweeps the search needs, a row a network.
 
-    Args:
-        networks: names of logits.
-
-    Returns:
-        DataFrame: one row a network; columns correlation, low, high, the rank correlation of accuracy and error of the
-        classes of the test set with its 95% interval over classes; sweeps, the last of at most 20 that changed a
-        temperature.
+    Columns correlation, low, high are the rank correlation of accuracy and error of the classes of the test set with
+    its 95% interval over classes; sweeps is the last of at most 20 that changed a temperature.
 
     Example:
         >>> found = by_class(["cifar10/resnet20-cross_entropy-s0"]).iloc[0]
@@ -58,18 +53,10 @@ def spread(networks: Mapping[str, str], methods: Mapping[str, str], n_draws: int
     """How far the test ECE of a fit moves when what should not matter is changed before it: see ``CAUSES``.
 
     The logits to fit on are multiplied by 1 + 1e-6 times a standard normal number each; or the classes are numbered in
-    a random order, so that a greedy search visits them in that order.
+    a random order, so that a greedy search visits them in that order. Each is done ``n_draws`` >= 1 times.
 
-    Args:
-        networks: name to show -> name of its logits.
-        methods: name to show -> key of a calibrator.
-        n_draws: changes of each kind.
-
-    Returns:
-        DataFrame: one row "<network>; <method>; <cause>", the columns ``QUARTERS``: test ECE, percent.
-
-    Raises:
-        ValueError: ``n_draws`` < 1.
+    ``networks`` are names of logits and ``methods`` keys of calibrators, each by the name to show. A row is
+    "<network>; <method>; <cause>", the columns are ``QUARTERS`` of the test ECE in percent.
 
     Example:
         >>> networks = {"CE": "cifar10/resnet20-cross_entropy-s0"}
@@ -93,15 +80,10 @@ def spread(networks: Mapping[str, str], methods: Mapping[str, str], n_draws: int
 
 
 def paired(networks: Iterable[str], pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
-    """The test ECE of one calibrator less that of another, both fitted on the same images.
+    """The test ECE of one calibrator less that of another, ``pairs`` of keys, both fitted on the same images.
 
-    Args:
-        networks: names of logits.
-        pairs: keys of a calibrator and of the one that is subtracted.
-
-    Returns:
-        DataFrame: one row "<network>; <calibrator>; <other>", the columns value, low, high: points, with a 95% interval
-        over test images.
+    A row is "<network>; <calibrator>; <other>", the columns value, low, high are points with a 95% interval over test
+    images.
 
     Example:
         >>> found = paired(["cifar10/resnet20-cross_entropy-s0"], [("temperature_scaling", "identity")])

@@ -21,16 +21,11 @@ MARKS = (
 
 
 def dumbbells(panels: Mapping[str, pd.DataFrame], columns: Sequence[str], *, xlabel: str = "") -> Figure:
-    """A panel side by side for each table, a row for each of its rows, a mark for each of the columns.
+    """A panel side by side for each table, by its title, a row for each of its rows, a mark for each of the columns.
 
-    Args:
-        panels: title -> table with the same index, which names the rows: one level, or a group and a name in it. NaN is
-            not drawn.
-        columns: up to three columns of positive numbers; a line joins the lowest and the highest.
-        xlabel: what the numbers are. Their axis is logarithmic and the same for all panels.
-
-    Raises:
-        ValueError: no panel, panels of different rows, more columns than marks.
+    The tables have the same index, of one level, or of a group and a name in it. The up to three columns are of
+    positive numbers; a line joins the lowest and the highest, and NaN is not drawn. The axis is logarithmic and the
+    same for all panels. ValueError tells of no panel, of different rows, of more columns than marks.
 
     Example:
         >>> table = pd.DataFrame({"printed": [0.4, 2.0], "ours": [8.7, 2.1]}, index=["LS", "CE"])

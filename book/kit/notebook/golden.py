@@ -24,11 +24,7 @@ DIGITS = 6  # significant ones that are stored
 
 
 def recorded(
-    name: str,
-    compute: Callable[[], pd.DataFrame],
-    *,
-    available: bool,
-    tolerance: float | Mapping[str, float] = 0.005,
+    name: str, compute: Callable[[], pd.DataFrame], *, available: bool, tolerance: float | Mapping[str, float] = 0.005
 ) -> pd.DataFrame:
     """The stored table, held against ``compute()`` where its data are available.
 
@@ -38,14 +34,10 @@ def recorded(
 
     Args:
         name: ``"<chapter>/<table>"``.
-        compute: measures the table: finite numbers, rows and columns named by text.
-        available: whether the data are there that it needs.
-        tolerance: how far a number may lie from the stored one, in its own unit; one for all, or one a row. Default:
-            half a unit of the second decimal.
-
-    Raises:
-        ValueError: a number that is not the stored one; a table that is neither stored nor can be computed; a name
-            without a chapter; a table with missing or infinite numbers.
+        compute: measures the table: finite numbers, rows and columns named by text; ValueError of others.
+        available: whether the data are there that it needs; ValueError where they are not, and nothing is stored.
+        tolerance: how far a number may lie from the stored one, in its own unit, before ValueError tells of it; one for
+            all, or one a row. Default: half a unit of the second decimal.
     """
     chapter, _, table = name.partition("/")
     if not (chapter.isidentifier() and table.isidentifier()):
@@ -68,10 +60,9 @@ def recorded(
 
 
 def fit_seconds() -> pd.DataFrame:
-    """What ``benchmarks/calibrators.py`` stored: the seconds of one fit of each method, as text.
+    """What ``benchmarks/calibrators.py`` stored: the seconds of one fit, as text, keys of methods by shapes.
 
-    Returns:
-        DataFrame: keys of methods by shapes; a fit that was given up has a text such as "over 50".
+    A fit that was given up has a text such as "over 50".
 
     Example:
         >>> list(fit_seconds())
@@ -82,9 +73,6 @@ def fit_seconds() -> pd.DataFrame:
 
 def by_epoch(dataset: str) -> pd.DataFrame:
     """What ``benchmarks/epochs.py`` stored of the networks of a data set: the test set after each of some epochs.
-
-    Args:
-        dataset: of ``calibkit.data.DATASETS``.
 
     Example:
         >>> list(by_epoch("20newsgroups_random"))[-4:]

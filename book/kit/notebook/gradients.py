@@ -1,10 +1,14 @@
-"""Gradients of losses in the logits, sample by sample, and whether a printed formula is one."""
+"""What losses want of logits, with no network in between: gradients, and where one sample goes whose logits are free.
+
+A printed formula of a gradient is held against what automatic differentiation gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,13 +18,8 @@ Loss = Callable[..., Tensor]
 
 
 def gradient(loss: Loss, logits: Tensor, labels: Tensor, *index: Tensor) -> Tensor:
-    """Gradient (N, K) of a batch-mean loss in each sample's logits, times N.
-
-    Args:
-        loss: from logits, labels and, where it keeps a history, the samples' numbers, to a scalar.
-        logits: (N, K).
-        labels: (N,).
-        index: (N,) numbers of the samples, for a loss with a history.
+    """Gradient (N, K) of a batch-mean loss in each sample's logits, times N; ``index`` (N,) are the numbers of the
+    samples, for a loss with a history.
 
     Example:
         >>> gradient(CrossEntropy(), torch.zeros(1, 2), torch.tensor([1]))
@@ -60,17 +59,11 @@ def among_all_labels(logits: Tensor, **options: object) -> Tensor:
 
 
 class Agreement(NamedTuple):
-    """How a printed formula stands to what automatic differentiation gives.
+    """How a printed formula stands to what automatic differentiation gives."""
 
-    Attributes:
-        stands: whether they are equal, or one a positive multiple of the other.
-        difference: the largest, without sign.
-        verdict: "equal"; "2 times"; "opposite sign"; "not zero", of a printed zero; "ratio from 0.5 to 2".
-    """
-
-    stands: bool
-    difference: float
-    verdict: str
+    stands: bool  # whether they are equal, or one a positive multiple of the other
+    difference: float  # the largest, without sign
+    verdict: str  # "equal"; "2 times"; "opposite sign"; "not zero", of a printed zero; "ratio from 0.5 to 2"
 
 
 def agreement(printed: Tensor, computed: Tensor) -> Agreement:
@@ -109,3 +102,58 @@ def watch_silence(loss: nn.Module, shares: list[float]) -> nn.Module:
 
     loss.register_forward_hook(look)
     return loss
+
+
+def at_distance(distances: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
+    """Logits (N, K) in float64 whose class 0 is a distance (N,) above all others, and labels 0.
+
+    Example:
+        >>> at_distance(torch.tensor([2.0]), 3)
+        (tensor([[2., 0., 0.]], dtype=torch.float64), tensor([0]))
+    """
+    logits = torch.zeros(len(distances), n_classes, dtype=torch.float64)
+    logits[:, 0] = distances
+    return logits, torch.zeros(len(distances), dtype=torch.long)
+
+
+def along_distance(loss: Loss, distances: Iterable[float], n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values (N,) of a loss, or of its penalty, at the logits of :func:`at_distance`, and derivatives in the distance.
+
+    Example:
+        >>> from calibkit.losses import MbLS
+        >>> values, slopes = along_distance(MbLS(margin=6.0).penalty, [2.0, 8.0], n_classes=10)
+        >>> values.round(4), slopes.round(4)
+        (array([0. , 1.8]), array([0. , 0.9]))
+    """
+    d = torch.as_tensor(distances, dtype=torch.float64).requires_grad_()
+    values = torch.stack([loss(*at_distance(x[None], n_classes)) for x in d])
+    return values.detach().numpy(), torch.autograd.grad(values.sum(), d)[0].numpy()
+
+
+def descend(loss: Loss, n_classes: int, *, seed: int = 0) -> Tensor:
+    """Where 1,000 steps of an optimiser (Adam, its rate falling from 0.5 by five powers of ten) take random logits: of
+    four starts the distances (4, K - 1) of the true class, 0, to each other one.
+    """
+    n_starts, n_steps = 4, 1000
+    z = 3 * torch.randn(n_starts, n_classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    y = torch.zeros(n_starts, dtype=torch.long)
+    optimizer = torch.optim.Adam([z.requires_grad_()], lr=0.5, betas=(0.9, 0.95))
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 1e-5 ** (1 / n_steps))
+    for _ in range(n_steps):
+        optimizer.zero_grad()
+        loss(z, y).backward()
+        optimizer.step()
+        schedule.step()
+    return (z[:, :1] - z[:, 1:]).detach()
+
+
+def follow(loss: Loss, n_classes: int = 10, *, n_steps: int = 2000, rate: float = 0.5) -> np.ndarray:
+    """Gradient descent on the logits, from a lead of 1 of the true class, without momentum: (n_steps, 2) distance of
+    the true logit to the next one, and mean of the logits, after each step.
+    """
+    z, y = at_distance(torch.ones(1), n_classes)
+    path = np.empty((n_steps, 2))
+    for step in range(n_steps):
+        z = z - rate * gradient(loss, z, y)
+        path[step] = float(z[0, 0] - z[0, 1]), float(z.mean())
+    return path

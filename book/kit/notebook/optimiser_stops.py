@@ -24,12 +24,8 @@ NUDGE = 1e-7  # of a logit: the last bit of single precision
 
 
 def trace(objective: Objective, logits: Tensor, labels: Tensor) -> list[float]:
-    """One temperature at every evaluation of a loss by the optimiser of the class-loss paper, and where it ends.
-
-    Args:
-        objective: one that ``solver="sctl"`` accepts.
-        logits: (N, K).
-        labels: (N,).
+    """One temperature at every evaluation of an objective that ``solver="sctl"`` accepts, by the optimiser of the
+    class-loss paper, on logits (N, K) and labels (N,); and where it ends.
 
     Example:
         >>> from calibkit.objectives import NLL
@@ -49,11 +45,8 @@ def trace(objective: Objective, logits: Tensor, labels: Tensor) -> list[float]:
 
 
 def guo_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature of the public code of Guo et al. 2017: L-BFGS with steps of 0.01 from 1.5, at most 200.
-
-    Args:
-        logits: (N, K), taken as float32.
-        labels: (N,).
+    """The temperature of the public code of Guo et al. 2017: L-BFGS with steps of 0.01 from 1.5, at most 200, in single
+    precision.
     """
     z = logits.float()
     t = torch.full((1,), 1.5, requires_grad=True)
@@ -70,10 +63,8 @@ def guo_temperature(logits: Tensor, labels: Tensor) -> float:
 
 
 def guo_stops(networks: Mapping[str, str]) -> pd.DataFrame:
-    """Where that code stops and where the optimum is: temperature, and test ECE in percent.
-
-    Args:
-        networks: name to show -> name of its logits.
+    """Where that code stops and where the optimum is: temperature, and test ECE in percent; of networks by the name to
+    show.
     """
     rows = {}
     for shown, name in networks.items():
@@ -87,11 +78,8 @@ def guo_stops(networks: Mapping[str, str]) -> pd.DataFrame:
 
 
 def nudged(name: str, methods: Mapping[str, str]) -> pd.DataFrame:
-    """Test ECE in percent of methods whose validation logits are multiplied by 1 - 1e-7, 1 and 1 + 1e-7.
-
-    Args:
-        name: of the logits.
-        methods: name to show -> key of a calibrator.
+    """Test ECE in percent of methods, by the name to show, whose validation logits are multiplied by 1 - 1e-7, 1 and
+    1 + 1e-7.
     """
     data, rows = load_logits(name), {}
     for shown, key in methods.items():
@@ -107,17 +95,10 @@ def printed_replayed_exact(
 ) -> pd.DataFrame:
     """A number of the class-loss paper three ways, from the result files: test ECE and accuracy in percent.
 
+    All three are keys, or names of published logits, by the name to show. There is a row a method and network, columns
+    calibrator, loss, network, printed, log, replay, exact, and the accuracy of exact; NaN where there is no number.
     ``exact`` is fitted to the objective itself, except to the public code's form of the focal loss where that is
     recorded: for all calibrators but PTS.
-
-    Args:
-        calibrators: name to show -> key.
-        objectives: name to show -> key.
-        networks: name to show -> name of published logits.
-
-    Returns:
-        DataFrame: one row a method and network, columns calibrator, loss, network, printed, log, replay, exact, and the
-        accuracy of exact; NaN where there is no number.
 
     Example:
         >>> networks = {"DenseNet-40": "sctl-cifar10-densenet40"}
@@ -152,12 +133,8 @@ def printed_replayed_exact(
 def dead_at_start(logits: Tensor, seeds: Iterable[int]) -> float:
     """Share of seeds from which the public code's network of PTS gives all samples the same number, before training.
 
-    Four layers of two ReLU units on the ten largest logits: where both units of a layer are zero for all samples, no
-    gradient flows below it.
-
-    Args:
-        logits: (N, K).
-        seeds: of torch.
+    Four layers of two ReLU units on the ten largest of (N, K) logits: where both units of a layer are zero for all
+    samples, no gradient flows below it.
 
     Example:
         >>> dead_at_start(torch.randn(50, 10, generator=torch.manual_seed(0)), range(20)) > 0

@@ -18,13 +18,9 @@ APART = ("camvid", "20newsgroups", SAME_AGAIN)
 
 
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
-    """The differences to one base, with a column ``network`` that names the network.
+    """The rows of :func:`book.kit.results.load_effects` of one base, and ``where``, with a column ``network`` of names.
 
-    Args:
-        effects: rows of :func:`book.kit.results.load_effects`.
-        base_method: the calibrator that is subtracted.
-        base_loss: the training loss that is subtracted; None: that of the network itself.
-        where: column=value.
+    The base is the calibrator that is subtracted, and the training loss; None: that of the network itself.
 
     Example:
         >>> rows = pd.DataFrame({"dataset": "a", "model": "b", "loss": "mbls", "base_loss": ["mbls", "cross_entropy"]})
@@ -69,11 +65,7 @@ def stratum(rows: pd.DataFrame) -> pd.Series:
 
 
 def beyond_chance(rows: pd.DataFrame, level: float = ALPHA) -> pd.Series:
-    """One of ``WORDS`` for each difference of an error, all of them one family of Holm's method.
-
-    Args:
-        rows: columns value and chance; lower is better.
-        level: of the family.
+    """One of ``WORDS`` for each difference of an error, all of them one family of Holm's method at that level.
 
     Example:
         >>> rows = pd.DataFrame({"value": [-0.1, -0.1, 0.1], "chance": [0.01, 0.04, 0.001]})

@@ -26,35 +26,23 @@ def paper_table(
     caption: str = "",
     name: str = "",
     *,
-    stand_in: Mapping[str, str] | None = None,
     ours: pd.DataFrame | None = None,
     blank: Iterable[str] = (),
     names: Mapping[str, str] | None = None,
     **only: str,
 ) -> Table:
-    """One table of a paper beside our numbers, to look at.
+    """One table of a paper beside our numbers, to look at; of these the rows ``only``, column=value.
 
-    Args:
-        paper: notebook name, as in :func:`book.kit.results.compare`.
-        number: of the table.
-        wide: the column whose values become columns, as in :func:`book.kit.notebook.printed_vs_ours.beside`.
-        caption: above the table, plain text; it gets a number on the page.
-        name: what ``{numref}`` calls it; needs a caption.
-        stand_in: which network of ours stands for a printed one, as in ``compare``.
-        ours: rows of ours. Default: ``results.load("ours")``.
-        blank: columns that are not to tell rows apart, as ``loss`` where a row has one each.
-        names: shown in place of keys, before those of :func:`book.kit.notebook.display_names.shown`.
-        only: column=value, the rows to show.
-
-    Raises:
-        ValueError: an unknown paper, table or column, or no such rows; a name without a caption.
+    The columns ``blank`` are not to tell rows apart, as ``loss`` where a row has one each. ``ours`` is as in
+    :func:`book.kit.results.compare`, all else as in :func:`book.kit.notebook.printed_vs_ours.beside`; so are the
+    errors.
 
     Example:
         >>> shown = paper_table("mbls", "8", "loss", "Vision transformers", "tbl-vit", metric="ece")
         >>> [column.group for column in shown.columns][:2], len(shown.rows), len(shown.folded)
         (['MbLS', 'LS'], 0, 2)
     """
-    compared = results.compare(paper, number, stand_in=stand_in, ours=ours)
+    compared = results.compare(paper, number, ours=ours)
     rows = select(compared, **only).assign(**dict.fromkeys(blank, ""))
     return beside(rows, wide, caption, name, names=names)
 
@@ -64,14 +52,9 @@ def estimates(
 ) -> pd.DataFrame:
     """Numbers of a comparison with their intervals, as text: in percent, but for what is in nats.
 
-    Args:
-        comparison: of the methods ``name + suffix``.
-        names: the rows.
-        columns: head -> (suffix, metric), as ``{"ECE": ("", "ece"), "ECE after TS": (" + TS", "ece")}``.
-        base: take the difference to the method ``base + suffix``, in points; its own row is left out.
-
-    Raises:
-        ValueError: a method or metric that was not measured.
+    The rows are ``names``; the columns are by their head a suffix, so that the method is ``name + suffix``, and a
+    metric, as ``{"ECE": ("", "ece"), "ECE after TS": (" + TS", "ece")}``. With a ``base`` they are differences to
+    ``base + suffix``, in points, and its own row is left out. ValueError tells of what was not measured.
 
     Example:
         >>> import numpy as np
@@ -95,22 +78,16 @@ def estimates(
                 found, sign = comparison.of(name + suffix, metric), ""
             else:
                 found, sign = comparison.difference(name + suffix, base + suffix, metric), "+"
-            in_nats = metric in IN_NATS
-            rows[name][head] = f"{found:{sign}.3f}" if in_nats else f"{found.percent:{sign}.2f}"
+            rows[name][head] = f"{found:{sign}.3f}" if metric in IN_NATS else f"{found.percent:{sign}.2f}"
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns))
 
 
 def loss_differences(network: str, base: str, *, names: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """The ECE of training losses less that of another one, in points, with what test images and seeds leave open.
+    """The ECE of training losses, on one ``"<dataset>/<model>"``, less that of another one, in points, as text.
 
-    Args:
-        network: ``"<dataset>/<model>"``.
-        base: the loss that is subtracted; ``"<loss> | <method>"`` after a calibrator.
-        names: of the losses.
-
-    Returns:
-        DataFrame: text; half-widths of 95% intervals. That of the seeds has the t quantile of the pooled spread's
-        degrees of freedom; it is empty where no loss was trained twice.
+    That one is a loss, or ``"<loss> | <method>"`` after a calibrator. Beside it stand the half-widths of 95% intervals.
+    That of the seeds has the t quantile of the pooled spread's degrees of freedom, and is empty where no loss was
+    trained twice.
 
     Example:
         >>> loss_differences("cifar10/resnet20", "cross_entropy").columns.tolist()
@@ -148,12 +125,8 @@ def train_command(network: Network, *options: str) -> str:
 def logit_summary(trained: Mapping[str, tuple[Tensor, Tensor] | None], *, n_bins: int = 15) -> pd.DataFrame:
     """What trainings came to, a row each: accuracy, mean confidence and ECE in percent, and where the logits are.
 
-    Args:
-        trained: name -> test logits (N, K) and labels (N,); None, or logits beyond a million: it diverged.
-        n_bins: of the ECE.
-
-    Returns:
-        DataFrame: of text; ``distance`` is the median of largest less smallest logit, ``mean logit`` that of all.
+    Each is its test logits (N, K) and labels (N,); None, or logits beyond a million: it diverged. ``distance`` is the
+    median of largest less smallest logit, ``mean logit`` that of all.
 
     Example:
         >>> import torch

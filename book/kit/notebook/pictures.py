@@ -24,18 +24,10 @@ def reliability_row(
 ) -> Figure:
     """A reliability diagram of each sample, at most three a row, with one legend for all of them.
 
-    Each shows where its samples are: as a strip on top or, with ``histogram``, in a panel below.
-
-    Args:
-        samples: title -> (probs, labels).
-        n_bins: equal-width bins.
-        interval: whether to draw the consistency bars.
-        histogram: whether to draw the confidence histogram of each below it, with its mean and the accuracy.
-        curves: title -> points (x, y) of the true calibration curve, where it is known.
-
-    Raises:
-        ValueError: no sample, or one that :func:`calibkit.plots.reliability_diagram` refuses; more than three samples
-            with ``histogram``.
+    Samples are (probs, labels) by their title, ``curves`` by title the points (x, y) of the true calibration curve,
+    where it is known. Each shows where its samples are: as a strip on top or, with ``histogram``, in a panel below with
+    its mean confidence and the accuracy. ``interval`` says whether to draw the consistency bars. ValueError tells of no
+    sample, of one that :func:`calibkit.plots.reliability_diagram` refuses, and of more than three with ``histogram``.
 
     Example:
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
@@ -84,17 +76,10 @@ def grouped_bars(
     colors: Sequence[str] = plots.COLORS,
     width: float = 0.8,
 ) -> Axes:
-    """Bars side by side in each group: one group a name, one bar a series.
+    """Bars side by side in each group: one group a name, one bar a series (G,), by its label, in a colour of its own.
 
-    Args:
-        names: G names of the groups, on the horizontal axis.
-        values: label of a series -> (G,).
-        ax: Axes to draw into; default: those of a new figure.
-        colors: one a series.
-        width: of a whole group, where 1 leaves no gap.
-
-    Raises:
-        ValueError: a series that has not one value a group; more series than colours.
+    ``width`` is that of a whole group, where 1 leaves no gap. ValueError tells of a series that has not one value a
+    group, and of more series than colours.
 
     Example:
         >>> ax = grouped_bars("abc", {"before": [1, 2, 3], "after": [3, 2, 1]})
@@ -127,10 +112,7 @@ def band(
     label: str | None = None,
     line: str = "o-",
 ) -> Axes:
-    """A line with the range about it: ``middle`` between ``low`` and ``high``, each (N,), at ``x`` (N,).
-
-    Raises:
-        ValueError: arrays of different shapes.
+    """A line with the range about it: ``middle`` between ``low`` and ``high``, each (N,), at ``x`` (N,), or ValueError.
 
     Example:
         >>> ax = band([1, 2, 3], [4, 5, 6], [3, 4, 5], [5, 6, 7], label="ECE")
@@ -148,15 +130,9 @@ def band(
 
 
 def mean_band(x: Array, draws: Array, **style) -> Axes:
-    """The mean over draws with two standard errors of it on both sides.
+    """The mean over draws (N, D), D >= 2, with two standard errors of it on both sides, at ``x`` (N,); else ValueError.
 
-    Args:
-        x: (N,).
-        draws: (N, D) values, D >= 2.
-        style: ``ax``, ``color``, ``label`` and ``line`` of :func:`band`.
-
-    Raises:
-        ValueError: arrays that do not go together, or a single draw.
+    ``style`` is ``ax``, ``color``, ``label`` and ``line`` of :func:`band`.
 
     Example:
         >>> ax = mean_band([0, 1], [[1, 3], [2, 2]])
@@ -174,15 +150,9 @@ def mean_band(x: Array, draws: Array, **style) -> Axes:
 def runs(
     samples: Mapping[str, Array], *, ax: Axes | None = None, colors: Sequence[str] = (plots.BLUE, plots.GREEN)
 ) -> Axes:
-    """Every value of some samples as a point, in the order of the runs, with a line at each mean.
+    """Every value of some samples (N,), by name, as a point, in the order of the runs, with a line at each mean.
 
-    Args:
-        samples: name -> (N,).
-        ax: Axes to draw into; default: those of a new figure.
-        colors: one a sample.
-
-    Raises:
-        ValueError: more samples than colours.
+    ValueError tells of more samples than colours.
 
     Example:
         >>> ax = runs({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
@@ -203,24 +173,11 @@ def runs(
 
 
 def image(
-    pixels: Array,
-    *,
-    ax: Axes | None = None,
-    title: str = "",
-    low: float | Array = 0.0,
-    high: float | Array = 1.0,
+    pixels: Array, *, ax: Axes | None = None, title: str = "", low: float | Array = 0.0, high: float | Array = 1.0
 ) -> Axes:
-    """A picture without ticks.
+    """A picture without ticks: (H, W), or (C, H, W) with C = 1 or 3 as a network takes them; ValueError of another.
 
-    Args:
-        pixels: (H, W), or (C, H, W) with C = 1 or 3 as a network takes them.
-        ax: Axes to draw into; default: those of a new figure.
-        title: above it.
-        low: the value that is black; a number, or one a channel.
-        high: the value that is white.
-
-    Raises:
-        ValueError: ``pixels`` of another shape.
+    ``low`` is the value that is black and ``high`` the one that is white: a number, or one a channel.
 
     Example:
         >>> image(np.zeros((3, 8, 8)), title="black").get_images()[0].get_array().shape

@@ -121,10 +121,8 @@ def _would_be_seen(row: pd.Series) -> str:
 
 
 def number_of_ours(row: pd.Series) -> str:
-    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none.
-
-    Args:
-        row: of ``compare``; its printed number says how many decimals.
+    """Ours, or what others measured in brackets, or that of a stand-in in parentheses; empty where there is none. The
+    printed number of the row of ``compare`` says how many decimals.
     """
     decimals = len(row["printed"].partition(".")[2])
     for name, shown_as in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):

@@ -28,13 +28,9 @@ from calibkit.metrics.resampling import resampled
 def measured(
     fits: Mapping[str, Sequence[Array]], labels: Array, metrics: Iterable[str], *, n_bins: int = 15
 ) -> pd.DataFrame:
-    """The metrics of every fit; rows (method, fit), columns the metrics.
+    """The metrics of every fit, given by method as probabilities (N, K); rows (method, fit), columns the metrics.
 
-    Args:
-        fits: method -> probabilities (N, K) of each of its fits.
-        labels: (N,), or (R, N) a row a fit.
-        metrics: names of ``METRICS``.
-        n_bins: of the binned metrics.
+    Labels are (N,), or (R, N), a row a fit.
 
     Example:
         >>> import numpy as np
@@ -55,8 +51,7 @@ def measured(
 def mean_and_spread(values: pd.DataFrame) -> pd.DataFrame:
     """What :func:`measured` gave as text, a row a method: the mean, ± the standard deviation where there are several.
 
-    Args:
-        values: rows (method, fit). Shown in percent with two decimals, what is in nats with four.
+    In percent with two decimals; what is in nats with four.
 
     Example:
         >>> rows = pd.MultiIndex.from_tuples([("NC", 0), ("NC", 1), ("TS", 0)])
@@ -86,20 +81,9 @@ def difference(
 ) -> Estimate:
     """The mean of a metric over the fits of one method minus that over the fits of another, with its 95% interval.
 
-    The interval is that of :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same
-    resamples of the test set. It speaks of the draw of the test set, not of the random starts.
-
-    Args:
-        after: probabilities (N, K) of each fit.
-        before: those of the fits it is held against.
-        labels: (N,), or (R, N) a row a fit.
-        metric: a name of ``METRICS``.
-        n_bins: of a binned metric.
-        n_resamples: number of resamples.
-        seed: of the draws.
-
-    Raises:
-        ValueError: no fit, bad probabilities or labels.
+    Fits are probabilities (N, K), labels (N,), or (R, N), a row a fit. The interval is that of
+    :func:`calibkit.metrics.bootstrap_difference`: paired, as all fits are measured on the same resamples of the test
+    set. It speaks of the draw of the test set, not of the random starts. ValueError tells of no fit.
 
     Example:
         >>> import numpy as np
@@ -133,12 +117,8 @@ def rows(
 ) -> list[dict]:
     """What was measured, as rows for :func:`book.kit.results.append`.
 
-    Args:
-        fits: key of a method -> probabilities (N, K) of each of its fits, and a note on them.
-        labels: (N,), or (R, N) a row a fit.
-        metrics: names of ``METRICS``.
-        n_bins: of the binned metrics.
-        cell: dataset, model, loss, budget and source.
+    Fits are given by the key of their method: the probabilities (N, K) of each, and a note on them. Labels are (N,), or
+    (R, N), a row a fit; ``cell`` is dataset, model, loss, budget and source.
 
     Example:
         >>> import numpy as np
@@ -147,10 +127,9 @@ def rows(
         >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
         [('ece', 0.1, 1, 'gamma=1')]
     """
-    made = []
-    for key, (of_key, note) in fits.items():
-        made += results.measure(_samples(of_key, labels), metrics=metrics, n_bins=n_bins, method=key, note=note, **cell)
-    return made
+    how = {"metrics": metrics, "n_bins": n_bins, **cell}
+    each = ((key, _samples(of_key, labels), note) for key, (of_key, note) in fits.items())
+    return [row for key, of, note in each for row in results.measure(of, method=key, note=note, **how)]
 
 
 def differences(
@@ -162,15 +141,12 @@ def differences(
     loss: str = "cross_entropy",
     **cell: str,
 ) -> list[dict]:
-    """Differences between methods as rows for :func:`book.kit.results.paired_differences.append_effects`.
+    """Differences between methods, pairs of one and its base, as rows for
+    :func:`book.kit.results.paired_differences.append_effects`.
 
-    Args:
-        fits: key of a method -> probabilities (N, K) of each of its fits; of one fit, it is held against every fit.
-        pairs: (method, base).
-        labels: (N,), or (R, N) a row a fit.
-        n_bins: of the binned metrics.
-        loss: that the network was trained with.
-        cell: dataset, model, budget and source.
+    Fits are by the key of their method the probabilities (N, K) of each; of one fit, it is held against every fit of
+    the other. Labels are (N,), or (R, N), a row a fit; ``loss`` trained the network; ``cell`` is dataset, model, budget
+    and source.
 
     Example:
         >>> import numpy as np

@@ -22,12 +22,8 @@ _MISTAKES = ListedColormap([plots.RED, "#E6E6E6", "#FFFFFF"])  # wrong, right, n
 def maps(networks: Mapping[str, Path], names: Sequence[str]) -> Figure:
     """Predicted classes, confidence and mistakes of the first image, a row a network.
 
-    Args:
-        networks: title -> file of its maps, as ``Network.maps`` finds it.
-        names: of the classes, for the legend.
-
-    Raises:
-        ValueError: no network, or more classes predicted than there are names.
+    Networks are by title the file of their maps, as ``Network.maps`` finds it; names are those of the classes.
+    ValueError tells of no network, and of more classes predicted than there are names.
     """
     if not networks:
         raise expected("networks", "at least one", "none")

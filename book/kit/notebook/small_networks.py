@@ -33,22 +33,10 @@ def many_on_digits(
     """S x D networks with one hidden layer, trained all at once: every loss on the same D draws of ``n_train`` digits.
 
     The networks of a draw start from the same weights and see the same images, in full batches by Adam with a cosine
-    schedule. With few images they are over-confident, as large networks are.
-
-    Args:
-        losses: S functions from logits (N, K) and labels (N,) to a scalar.
-        n_draws: D.
-        n_train: images a draw; the rest of the training split is the draw's validation set.
-        hidden: units of the hidden layer.
-        steps: of Adam.
-        lr: its rate at the start.
-        seed: of the draws and of the first weights.
-
-    Returns:
-        ``{"train": ..., "val": ..., "test": ...}``: logits (S, D, N, K) and labels (D, N).
-
-    Raises:
-        ValueError: no draw, no image, or none left to validate on.
+    schedule, from the rate ``lr``. With few images they are over-confident, as large networks are. What of the training
+    split is not drawn is the draw's validation set. ``seed`` is that of the draws and of the first weights. Of "train",
+    "val" and "test" the result has logits (S, D, N, K) and labels (D, N). ValueError tells of no draw, of no image, and
+    of none left to validate on.
 
     Example:
         >>> outcome = many_on_digits([nn.CrossEntropyLoss()], n_draws=2, n_train=20, steps=1)
@@ -110,16 +98,10 @@ def digit_scores(outcome: Outcome, split: str, *, n_bins: int = 15) -> np.ndarra
 
 
 def train_on_digits(loss: nn.Module, *, epochs: int, seed: int = 0, **changes) -> tuple[Tensor, Tensor] | None:
-    """Test logits (497, 10) and labels of the smoke budget's network after ``epochs`` of training with ``loss``.
+    """Test logits (497, 10) and labels of the smoke budget's network after ``epochs`` of training with ``loss``, with
+    these changes of its recipe, as ``clip_norm=2.0``; None where the training diverged.
 
-    Args:
-        loss: a module, as of ``LOSSES``.
-        epochs: passes over the 1,000 training images.
-        seed: of the first weights and of the order of the images.
-        changes: of the smoke recipe, as ``clip_norm=2.0``.
-
-    Returns:
-        None where the training diverged.
+    The seed is that of the first weights and of the order of the 1,000 images.
     """
     torch.manual_seed(seed)
     model = build("small_cnn", DATASETS["digits"].n_classes, channels=1).double()

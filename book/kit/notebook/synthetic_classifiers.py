@@ -24,10 +24,7 @@ def draw_labels(truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def two_classes(confidence: np.ndarray, right: np.ndarray, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (N, 2) that predict class 0 with these confidences (N,), and labels that are right or not.
-
-    Raises:
-        ValueError: not as many confidences as outcomes.
+    """Probabilities (N, 2) that predict class 0 with these confidences (N,), and labels that are ``right`` (N,) or not.
 
     Example:
         >>> probs, labels = two_classes([0.75, 0.5], [True, False])
@@ -41,8 +38,7 @@ def two_classes(confidence: np.ndarray, right: np.ndarray, dtype: type = np.floa
 def top_label(confidence: np.ndarray, right: np.ndarray, n_classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities (N, K) that predict class 0 with these confidences (N,), the rest in equal parts; labels 0 or 1.
 
-    Raises:
-        ValueError: not as many confidences as outcomes; a confidence that another class would exceed.
+    ValueError tells of a confidence that another class would exceed.
 
     Example:
         >>> probs, labels = top_label([0.7, 0.4], [True, False], n_classes=4)
@@ -68,10 +64,7 @@ def _outcomes(confidence: np.ndarray, right: np.ndarray, dtype: type) -> tuple[n
 def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:
     r"""The ECE of a population, :math:`\sum_m |\sum_{i \in B_m} (\hat p_i - r_i)| / N`: no labels, no chance.
 
-    Args:
-        confidence: (N,).
-        truth: (N,) probability r that the prediction is right.
-        n_bins: of equal width.
+    ``truth`` (N,) is the probability r that the prediction is right; bins are of equal width.
 
     Example:
         >>> round(binned_error(np.array([0.9, 0.9, 0.6]), np.array([0.7, 0.9, 0.5])), 3)
@@ -84,14 +77,10 @@ def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) ->
 def with_error(
     target: float, family: Callable[[float], tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The classifier of a family whose true binned ECE is ``target``, found by Brent's method.
+    """The classifier of a family whose true binned ECE is ``target``, a fraction, found by Brent's method.
 
-    Args:
-        target: as a fraction.
-        family: from a size in [0, 1] to (confidence, truth), (N,) each; calibrated at size 0, worse with the size.
-
-    Raises:
-        ValueError: a target that the family does not reach.
+    The family goes from a size in [0, 1] to (confidence, truth), (N,) each; calibrated at size 0, worse with the size.
+    ValueError tells of a target that it does not reach.
 
     Example:
         >>> c = np.linspace(0.5, 1.0, 101)
@@ -109,15 +98,8 @@ def with_error(
 def true_curve(probs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The calibration curve: true probability of the predicted class against the confidence, in 50 bins.
 
-    Args:
-        probs: (N, K) what the classifier says.
-        truth: (N, K) true probabilities.
-
-    Returns:
-        Middle of a bin, and mean true probability in it, of the bins with more than 20 samples.
-
-    Raises:
-        ValueError: arrays of different shapes.
+    Of what the classifier says (N, K) and the true probabilities (N, K), or ValueError: the middle of a bin and the
+    mean true probability in it, of the bins with more than 20 samples.
 
     Example:
         >>> probs = np.tile([0.73, 0.27], (30, 1))

@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from book.kit.notebook import table_html, table_text
+from book.kit.notebook import grid, table_html
 from book.kit.notebook.grid import Cell, Column, Grid, Row
 from calibkit._checks import expected
 
@@ -27,7 +27,7 @@ class Table(Grid):
 
     def __repr__(self) -> str:
         """Aligned text."""
-        return table_text.text(self)
+        return grid.text(self)
 
     def _repr_html_(self) -> str:
         return table_html.html(self)
@@ -50,12 +50,9 @@ def table(
     Args:
         frame: numbers or text; it is not changed.
         caption: above the table, plain text; it gets a number on the page.
-        name: what ``{numref}`` calls it, ``"tbl-mbls-1"``; needs a caption.
+        name: what ``{numref}`` calls it, ``"tbl-mbls-1"``; ValueError where it has no caption.
         digits: decimals of floats; by (innermost) column, where they differ. Columns that are not named have 2.
         names: what is shown for a label of rows or columns: a mapping, or a function such as ``names.shown``.
-
-    Raises:
-        ValueError: a name without a caption.
 
     Example:
         >>> frame = pd.DataFrame({"ECE": [1.25, -10.5], "trained": ["once", "twice"]}, ["cross_entropy", "mbls"])

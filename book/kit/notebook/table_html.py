@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from itertools import groupby
 
-from book.kit.notebook.grid import Cell, Column, Grid, part
-from book.kit.notebook.table_text import answers_of, badge, folding, is_numeric, notes, pads
+from book.kit.notebook.grid import Cell, Column, Grid, answers_of, badge, folding, is_numeric, notes, pads, part
 from book.kit.results.verdict_rule import Answer
 
 #: Pixels of a column of text, and of a digit and the space between columns, by which a table takes the whole page.

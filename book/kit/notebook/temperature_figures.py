@@ -17,15 +17,7 @@ from calibkit.metrics import ece
 
 
 def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None) -> Axes:
-    """Values (N,) by their number, with a named point at some of them.
-
-    Args:
-        values: (N,).
-        marks: name -> number of the value.
-        ax: Axes to draw into; default: those of a new figure.
-
-    Raises:
-        ValueError: values that are not 1-D, or a mark that is not among them.
+    """Values (N,) by their number, with a point at the numbers that ``marks`` has by name; ValueError of others.
 
     Example:
         >>> ax = marked([4.0, 2.0, 3.0], {"lowest": 1})
@@ -47,14 +39,9 @@ def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None) -
 
 
 def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = None) -> Axes:
-    """Points of several samples; the legend gives the correlation in each.
+    """Points (x, y), each (N,), of several samples by name; the legend gives the correlation in each.
 
-    Args:
-        samples: name -> (x, y), each (N,).
-        ax: Axes to draw into; default: those of a new figure.
-
-    Raises:
-        ValueError: x and y of different lengths; more samples than colours.
+    ValueError tells of x and y of different lengths, and of more samples than colours.
 
     Example:
         >>> ax = correlated({"falling": ([1, 2, 3], [3, 2, 1])})
@@ -74,16 +61,10 @@ def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = 
 
 
 def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15) -> Figure:
-    """ECE of every temperature, in percent, and below it a row for each temperature that somebody chose.
+    """ECE of every temperature, in percent, and below it a row for each temperature that somebody chose, by name.
 
-    Args:
-        logits: (N, K).
-        labels: (N,).
-        choices: name -> temperature; the curve goes from a tenth below the lowest to a tenth above the highest.
-        n_bins: of the ECE.
-
-    Raises:
-        ValueError: no choice, or a temperature that is not positive.
+    Of logits (N, K) and labels (N,). The curve goes from a tenth below the lowest choice to a tenth above the highest.
+    ValueError tells of no choice, and of a temperature that is not positive.
 
     Example:
         >>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
@@ -112,9 +93,6 @@ def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, floa
 
 def twice(x: Array, y: Array, *, ax: Axes | None = None, color: str = plots.BLUE) -> Axes:
     """Positive numbers that were found twice, against each other on equal logarithmic axes, with the diagonal.
-
-    Raises:
-        ValueError: arrays of different shapes, or a number that is not positive.
 
     Example:
         >>> ax = twice([0.5, 1.0, 2.0], [0.6, 1.0, 1.5])

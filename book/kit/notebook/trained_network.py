@@ -33,27 +33,16 @@ PUBLIC = {
 
 @dataclass(frozen=True)
 class Trained:
-    """A network with its weights and images.
-
-    Attributes:
-        network: what it is.
-        source: "ours", or "public" where others trained it.
-        model: in evaluation mode and in the precision of its weights.
-        val: held-out images (N, C, H, W), normalised as the model takes them, and labels (N,).
-        test: the same of the test split.
-        input_range: what a black and what a white pixel is after normalisation, one value a channel each.
-        folder: where fits on it are kept; None keeps none.
-        digest: of the weights and of the held-out images, on which a fit rests.
-    """
+    """A network with its weights and images (N, C, H, W), normalised as the model takes them, and labels (N,)."""
 
     network: Network
-    source: str
-    model: nn.Module
-    val: tuple[Tensor, np.ndarray]
+    source: str  # "ours", or "public" where others trained it
+    model: nn.Module  # in evaluation mode and in the precision of its weights
+    val: tuple[Tensor, np.ndarray]  # what is held out
     test: tuple[Tensor, np.ndarray]
-    input_range: tuple[list[float], list[float]]
-    folder: Path | None
-    digest: str
+    input_range: tuple[list[float], list[float]]  # what a black and a white pixel is then, one value a channel each
+    folder: Path | None  # where fits on it are kept; None keeps none
+    digest: str  # of the weights and of the held-out images, on which a fit rests
 
     def logits(self, images: Tensor, delta: Array | float = 0.0) -> np.ndarray:
         """Logits (N, K) of ``images + delta``, in float64."""
@@ -76,16 +65,12 @@ def trained(network: Network | str, budget: str = "smoke", device: str = "auto",
     """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
 
     Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen all training images, so
-    one half of the test images is held out, and the other half tests: see :func:`calibkit.data.halves`.
+    one half of the test images is held out, and the other half tests, by the seed ``draw``: see
+    :func:`calibkit.data.halves`. Weights of one's own are found as ``weights.npz`` in
+    :meth:`calibkit.networks.Network.folder`.
 
-    Above "smoke" its fits are kept beside its training, so that a killed notebook goes on where it was.
-
-    Args:
-        network: which, or its name, or a key of ``PUBLIC``. Weights of one's own are found as ``weights.npz`` in
-            :meth:`calibkit.networks.Network.folder`.
-        budget: one of ``BUDGETS``; see :meth:`calibkit.networks.Network.find`.
-        device: where it runs: "cpu", "cuda", or "auto", a GPU where there is one, but at the budget "smoke".
-        draw: which halves those of ``PUBLIC`` take: a seed. The others have held-out images of their own.
+    It runs on a "cpu", on "cuda", or, "auto", on a GPU where there is one, but at the budget "smoke". Above "smoke" its
+    fits are kept beside its training, so that a killed notebook goes on where it was.
 
     Raises:
         ValueError: no such name; no recipe trains it at that budget.

@@ -44,29 +44,17 @@ STRENGTHS = {"published-logits": "published logits", "paper": "paper's budget", 
 
 
 class Pooled(NamedTuple):
-    """A difference over several networks.
+    """A difference over several networks."""
 
-    Attributes:
-        estimate: the mean over networks, see :func:`book.kit.results.difference_intervals.over_networks`; with seeds.
-        lower: on how many networks it is below 0.
-        n: how many networks.
-        strength: of the weakest evidence among them.
-        seeds: the fewest trainings on either side.
-    """
-
-    estimate: Estimate
-    lower: int
-    n: int
-    strength: str
-    seeds: int
+    estimate: Estimate  # the mean, see :func:`book.kit.results.difference_intervals.over_networks`; with seeds
+    lower: int  # on how many networks it is below 0
+    n: int  # how many networks
+    strength: str  # of the weakest evidence among them
+    seeds: int  # the fewest trainings on either side
 
 
 def load_claims() -> pd.DataFrame:
-    """``claims.csv`` as text.
-
-    Raises:
-        ValueError: other columns, or a claim that neither names a difference nor has a verdict.
-    """
+    """``claims.csv`` as text; ValueError of other columns, and of a claim with a difference and a verdict, or none."""
     frame = pd.read_csv(_folders.stored() / "claims.csv", dtype=str, keep_default_na=False)
     check_columns(frame, COLUMNS)
     for row in frame.itertuples():

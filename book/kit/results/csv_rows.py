@@ -88,11 +88,7 @@ def load(which: str = "ours") -> pd.DataFrame:
 
 
 def select(rows: pd.DataFrame, **only: str) -> pd.DataFrame:
-    """The rows of results that have these values.
-
-    Raises:
-        ValueError: an unknown column.
-    """
+    """The rows of results that have these values; ValueError of an unknown column."""
     for column, value in only.items():
         if column not in rows:
             raise expected("column", f"one of {', '.join(rows.columns)}", repr(column))
@@ -246,11 +242,7 @@ def over_seeds(values: Sequence[float], intervals: Sequence[tuple[float, float]]
 
 
 def measure(
-    runs: Sequence[tuple[Array, Array]],
-    *,
-    metrics: Sequence[str] = MEASURED,
-    n_bins: int = 15,
-    **cell: str,
+    runs: Sequence[tuple[Array, Array]], *, metrics: Sequence[str] = MEASURED, n_bins: int = 15, **cell: str
 ) -> list[dict]:
     """The metrics of one cell as rows for :func:`append`, with bootstrap intervals.
 

@@ -1,4 +1,4 @@
-"""Printed numbers as questions, and the measurements that answer them."""
+"""Printed numbers as questions, what they are held against, and the measurements that answer them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from book.kit.results.comparators import KEEP_THE_PREDICTION, comparator
 from book.kit.results.csv_rows import CELL
 from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.verdict_rule import ALPHA, TOLERANCE, Effect
-from book.papers import owner
+from book.papers import PAPERS, owner
+from calibkit.calibrators import CALIBRATORS
 from calibkit.keys import Key
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import holm
@@ -20,6 +20,32 @@ from calibkit.networks import PUBLISHED
 from calibkit.training.recipes import named_for
 
 SCALE = {"percent": 100.0, "fraction": 1.0, "nats": 1.0}
+#: Calibrators whose output keeps the predicted class, and so the accuracy: a printed accuracy is no evidence for them.
+KEEP_THE_PREDICTION = frozenset(name for name, cls in CALIBRATORS.items() if cls.keeps_predictions)
+
+
+def comparator(paper: str, table: str, loss: str, method: str) -> tuple[str, str] | None:
+    """Loss and method of the comparator; None for a number that no claim is about, as those of cross-entropy.
+
+    A claim says that one method is better than another: class temperatures than one temperature, a weighted loss than
+    the plain one, a margin than label smoothing. The verdict on a printed number asks for that difference, not for the
+    one to an uncalibrated network, which temperature scaling alone would earn. Each paper's record in
+    :mod:`book.papers` names them; a calibrator without a claim is held against the network as it is.
+
+    Example:
+        >>> comparator("class_temperature_scaling", "I", "brier", "class_temperature_scaling")
+        ('brier', 'temperature_scaling:ece')
+        >>> comparator("mbls", "1", "mbls", "identity")
+        ('label_smoothing', 'identity')
+        >>> comparator("class_loss_scaling", "2", "cross_entropy", "ets:class_loss_scaling")
+        ('cross_entropy', 'ets')
+        >>> comparator("class_temperature_scaling", "I", "brier", "identity") is None
+        True
+    """
+    of = PAPERS[paper]
+    if method != "identity":
+        return loss, of.method_base(table, Key.parse(method))
+    return None if of.loss_base is None or loss == "cross_entropy" else (of.loss_base(loss), "identity")
 
 
 def cell_of(row) -> tuple:

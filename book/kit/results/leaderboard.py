@@ -36,11 +36,7 @@ def folder() -> Path:
 
 
 def entry(judged: Path, tier: str, by: str = "") -> dict:
-    """The entry of a judge.json.
-
-    Raises:
-        ValueError: no judgement, one that lacks one of ``networks()``, others' numbers without a name.
-    """
+    """Entry of a judge.json; ValueError of none, of one without all of ``networks()``, of others' without a name."""
     facts = read_json(judged, regular(judged).read_text("utf-8", "replace"))
     if not {"key", "made", "rows", "differences"} <= facts.keys():
         raise expected("path", "the judge.json of a judgement that was finished", repr(str(judged)))
@@ -134,8 +130,7 @@ def text(found: dict) -> str:
 def enter(judged: Path, tier: str, by: str = "") -> Path:
     """Write the entry of a judge.json, and the csv again; returns its file.
 
-    Raises:
-        ValueError: what :func:`entry` refuses; an entry of that name that is somebody else's, or was withdrawn.
+    ValueError tells of what :func:`entry` refuses, and of an entry of that name that is somebody else's or withdrawn.
     """
     found = entry(judged, tier, by)
     name = found["key"].rpartition(".py:")[2] + (f"-{found['data']}" if "data" in found else "")

@@ -29,16 +29,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from book.kit.results.csv_rows import (
-    MEASURED,
-    check_columns,
-    check_keys,
-    infinite,
-    locked,
-    merged,
-    replace,
-    text_of,
-)
+from book.kit.results import csv_rows
+from book.kit.results.csv_rows import check_columns, check_keys, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.judging.seeds import Spread, error_of_two, mean_of
@@ -50,7 +42,7 @@ NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
 COUNTS = ("n_seeds", "base_seeds")
 COLUMNS = (*KEY[:8], *NUMBERS, *COUNTS, "unit", "budget", "source", "commit")
 #: What is compared: the printed metrics, and the proper scores that decide.
-COMPARED = MEASURED
+COMPARED = csv_rows.MEASURED
 FILE = "effects.csv"
 #: Of other validation samples: columns of ``refits.csv`` that tell a difference, and how many refits are behind it.
 REFIT_KEY = ("dataset", "model", "loss", "method", "base_method", "metric", "n_bins", "budget", "source")
@@ -125,14 +117,9 @@ def difference(
 ) -> dict:
     r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
 
-    Of two methods on the same networks the seeds are paired: the error is that of the mean difference,
-    ``std / sqrt(n)``. Of two losses it is that of :func:`calibkit.judging.seeds.error_of_two`.
-
-    Args:
-        runs: the metric of each training.
-        base: that of the base.
-        same_networks: whether both are of the same trainings, in the same order.
-        spreads: of two losses, that of the method and that of the base, pooled over losses.
+    Of two methods on the same networks, in the same order, the seeds are paired: the error is that of the mean
+    difference, ``std / sqrt(n)``. Of two losses it is that of :func:`calibkit.judging.seeds.error_of_two`, of the
+    spreads of the two, pooled over losses.
     """
     value, low, high = mean_of(runs).difference(mean_of(base))
     found = {"value": value, "low": low, "high": high, "chance": mean_of(runs).chance(mean_of(base))}
@@ -155,12 +142,9 @@ def difference_rows(
 ) -> list[dict]:
     """Rows for :func:`append_effects`, one for each metric; where a value is infinite, so is the row.
 
-    Args:
-        runs: metric -> its value and draws, one a training.
-        base: those of the base.
-        spreads: of two losses, metric -> see :func:`difference`; None: both are of the same trainings.
-        n_bins: of the binned metrics.
-        cell: dataset, model, loss, method, base_loss, base_method, budget, source.
+    Both sides are by metric the value and draws of each training, ``spreads`` by metric those of :func:`difference`;
+    None: both are of the same trainings. The cell is dataset, model, loss, method, base_loss, base_method, budget and
+    source.
     """
     made = []
     for metric in runs:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from book.kit.results.comparators import comparator
 from book.kit.results.csv_rows import append, load, metric_rows, over_seeds, resample, select
+from book.kit.results.evidence import comparator
 from book.kit.results.paired_differences import COMPARED, append_effects, difference_rows, load_effects
 from book.papers import PAPERS, owner
 from calibkit._checks import expected
@@ -127,13 +127,9 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
     infinite where a calibrator gives a true class the probability 0; it then has no row. The differences of each method
     to its :func:`bases` are recorded with it.
 
-    Args:
-        name: of the zoo, of the external logits, or a path.
-        keys: method keys; default: :func:`methods` of its loss, and on external logits :func:`replays`.
-        again: also those that both files have already, of as many seeds.
-
-    Raises:
-        ValueError: unknown logits, a file that does not say what network it is of, or seeds with other test samples.
+    The name is one of the zoo, of the external logits, or a path; keys are by default :func:`methods` of its loss, and
+    on external logits :func:`replays`. What both files have already, of as many seeds, is fitted only ``again``.
+    ValueError tells of unknown logits, a file that does not say of what network, and seeds with other test samples.
     """
     networks = trainings(name)
     where = cell(name, networks[0])
@@ -147,7 +143,10 @@ def record(name: str, keys: Iterable[str] | None = None, *, again: bool = False)
 
     @cache
     def of(key: str) -> tuple[list[dict], list[dict[str, Resampled]]]:
-        return fit_and_measure(key, networks, where)
+        fits = fit_each(key, networks)
+        runs = resample_each(fits, networks)
+        rows = metric_rows(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
+        return (_of_pixels(rows, networks) if "test_pixels" in networks[0].meta else rows), runs
 
     changed = 0
     for key in (key for key in keys if key not in done):
@@ -208,20 +207,6 @@ def resample_each(fits: Iterable[Fitted], networks: Sequence[Logits]) -> list[di
         resample(fit(torch.from_numpy(logits.test_logits)), logits.test_labels, REPORTED, groups=groups)
         for fit, logits in zip(fits, networks, strict=True)
     ]
-
-
-def fit_and_measure(
-    key: str, networks: list[Logits], where: dict[str, str]
-) -> tuple[list[dict], list[dict[str, Resampled]]]:
-    """The rows of ``ours.csv`` of a method fitted to each seed's network, and its metrics with their resamples, one a
-    seed.
-    """
-    fits = fit_each(key, networks)
-    runs = resample_each(fits, networks)
-    rows = metric_rows(runs, method=key, note=_fitted(fits[0], networks[0]), **where)
-    if "test_pixels" in networks[0].meta:
-        rows = _of_pixels(rows, networks)
-    return rows, runs
 
 
 def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:

@@ -32,14 +32,10 @@ def record_losses(names: Iterable[str]) -> int:
 
     Of networks of one data set, model, budget and recipe, each loss as trained is held against ``LOSS_BASES`` as
     trained and against cross-entropy after one temperature; after a temperature, against cross-entropy after the same.
-    A name stands for all its seeds (:func:`book.kit.results.record.trainings`). The spread over seeds is pooled over
-    the losses that have several. What others published is left out.
-
-    Args:
-        names: of the zoo, of the external logits, or paths; where two are of one loss, the one of more seeds counts.
-
-    Raises:
-        ValueError: unknown logits, or networks of one cell with different test samples.
+    A name, of the zoo, of the external logits, or a path, stands for all its seeds, and of two of one loss the one of
+    more seeds counts (:func:`book.kit.results.record.trainings`). The spread over seeds is pooled over the losses that
+    have several. What others published is left out. ValueError tells of unknown logits, and of networks of one cell
+    with different test samples.
     """
     cells: dict[Place, dict[str, list[Logits]]] = {}
     for name in names:

@@ -61,11 +61,8 @@ def refit_all() -> None:
 
 
 def refit(name: str, pairs: Collection[tuple[str, str]]) -> int:
-    """Measure the differences of a network's pairs that ``refits.csv`` lacks; returns how many rows are new.
-
-    Args:
-        name: of logits, as :func:`book.kit.results.record.record` takes it.
-        pairs: (method, base method).
+    """Measure the differences of a network's pairs, (method, base method), that ``refits.csv`` lacks; returns how many
+    rows are new.
     """
     networks = trainings(name)
     where = {key: value for key, value in cell(name, networks[0]).items() if key in REFIT_KEY}

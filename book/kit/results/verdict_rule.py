@@ -37,11 +37,6 @@ BY_THEIR_CODE = "by the authors' code"
 class Answer(StrEnum):
     """What became of a printed number, by falling weight: the text, as tables and pages have it.
 
-    Attributes:
-        word: the text without whose it is.
-        by: ``OURS``, ``OTHERS`` or ``STAND_IN``.
-        like: the answer of ours that says the same.
-
     Example:
         >>> Answer.SAME_BY_STAND_IN, Answer("another elsewhere").like
         (<Answer.SAME_BY_STAND_IN: 'same direction, by a stand-in'>, 'not reproduced')
@@ -62,9 +57,9 @@ class Answer(StrEnum):
     OPPOSITE_BY_STAND_IN = "opposite direction", STAND_IN
     NOT_RUN = "not run"
 
-    word: str
-    by: str
-    like: str
+    word: str  # the text without whose it is
+    by: str  # ``OURS``, ``OTHERS`` or ``STAND_IN``
+    like: str  # the answer of ours that says the same
 
     def __new__(cls, word: str, by: str = OURS, like: str = "") -> Answer:
         """The member; a stand-in's has its name in the text."""
@@ -80,17 +75,11 @@ TOLERANCE, SHARE, LEAST, MOST = 0.0005, 0.25, 0.002, 0.01
 
 
 class Effect(NamedTuple):
-    """A difference that was measured, of the printed metric and of the NLL.
+    """A difference that was measured, of the printed metric and of the NLL."""
 
-    Attributes:
-        estimate: with its interval over test sets and, of several seeds, over seeds.
-        sign: -1 or 1 where it is beyond chance after Holm's correction, else 0.
-        nll: likewise of the NLL, before the correction; 0 where the printed metric is no calibration error.
-    """
-
-    estimate: Estimate
-    sign: int
-    nll: int
+    estimate: Estimate  # with its interval over test sets and, of several seeds, over seeds
+    sign: int  # -1 or 1 where it is beyond chance after Holm's correction, else 0
+    nll: int  # likewise of the NLL, before the correction; 0 where the printed metric is no calibration error
 
 
 def replays(printed: str, unit_scale: float, value: float) -> bool:

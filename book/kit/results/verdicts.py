@@ -142,11 +142,7 @@ def informative(compared: pd.DataFrame) -> pd.Series:
 
 
 def answered_in_words(compared: pd.DataFrame | None = None) -> str:
-    """How many of the printed numbers have an answer, and how many of the answers say something, as a sentence.
-
-    Args:
-        compared: rows of ``compare``. Default: all of every paper.
-    """
+    """How many printed numbers, rows of ``compare`` or all, have an answer, and how many answers say something."""
     compared = everything() if compared is None else compared
     found, says = answers(compared), informative(compared)
     answered = found != Answer.NOT_RUN

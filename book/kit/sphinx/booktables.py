@@ -3,6 +3,7 @@
 ``{verdicts}`` is the table of verdicts by paper, ``{verdicts} table`` by table, counted from the result files;
 ``{answered}`` says how many have an answer, and ``{unanswered}`` what the numbers without an answer wait for;
 ``{stored} FILE OUTER INNER`` is a table of ``book/results`` whose rows two columns name, captioned by its content;
+``{averages}`` lines up means of one method that differ by their networks;
 ``{power}`` says how often 10,000 images tell two calibrations apart, by ``book/results/power.csv``;
 ``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
 ``{ledger}`` has a section for each paper, with its claims;
@@ -26,15 +27,18 @@ from sphinx.util.docutils import SphinxRole
 from book.kit import results
 from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.notebook.grid import part
+from book.kit.notebook.over_networks import STRATA, stratum
+from book.kit.notebook.over_networks import select as of_base
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import minus, unbroken
 from book.kit.notebook.table import table as table_of
 from book.kit.plans import disk, epochs_of_resnet50, networks_of
 from book.kit.results.csv_rows import select
+from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import OTHERS, STAND_IN
 from book.kit.sphinx.cached_results import answered_in_words, answers, claims, compared, differences, measured
-from book.kit.sphinx.claim_matrix import STYLES
-from book.kit.sphinx.directives import Computed, html, markdown, table
+from book.kit.sphinx.claims import STYLES
+from book.kit.sphinx.directives import Computed, extension, html, markdown, table
 from book.kit.sphinx.replications import linked
 from book.kit.sphinx.summaries import entries_of
 from book.papers import PAPERS
@@ -61,6 +65,9 @@ NEEDS = {
     "voc2012": "the images, and trainings on a GPU",
     "20newsgroups_random": "nothing: of a network as it is, another training is no answer",
 }
+TS, CTS, CE = "temperature_scaling", "class_temperature_scaling", "cross_entropy"
+#: Of the calibrators that the comparison shows side by side, the one with the fewest networks.
+RAREST = "order_preserving"
 
 
 def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
@@ -122,6 +129,35 @@ def gone() -> list[str]:
     return [*table("llllrrr", heads, rows), "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
 
 
+def averages() -> list[str]:
+    """The mean difference in ECE of each set of networks that a page takes, as a Markdown table."""
+    found = []
+    for base in (TS, f"{TS}:ece"):
+        rows = of_base(differences(), base, method=CTS, metric="ece")
+        published, kind = rows["source"] == "published-logits", stratum(rows)
+        of = {"published": rows[published], "published, balanced": rows[kind == STRATA[0]]}
+        if base == TS:
+            every = set(of_base(differences(), TS, method=RAREST, metric="ece")["network"])
+            side_by_side = rows["network"].isin(every) & (rows["loss"] == CE)
+            of["on which every calibrator was fitted"] = rows[side_by_side]
+        found += [("CTS", shown(base), name, some) for name, some in of.items()]
+    for loss in ("mbls", "acls"):
+        rows = of_base(differences(), TS, CE, method="identity", metric="ece", loss=loss)
+        balanced = rows[stratum(rows) == STRATA[2]]
+        found += [(shown(loss), "CE with TS", places(some), some) for some in (rows, balanced)]
+    cells = [
+        (name, base, f"{networks} ({len(rows)})", f"{over_networks(rows).percent:+.2f}")
+        for name, base, networks, rows in found
+    ]
+    return [unbroken(minus(line)) for line in table("lllr", ("", "minus", "networks", "ECE, points"), cells)]
+
+
+def places(rows: pd.DataFrame) -> str:
+    """The data sets of the networks, by name, with their number where a set has several."""
+    numbers = rows["dataset"].map(DATASETS).value_counts().sort_index()
+    return "; ".join(name + f" ({n} networks)" * (n > 1) for name, n in numbers.items())
+
+
 def power() -> list[str]:
     """How often a test set sees a true difference, as ``benchmarks/power.py`` measured it: a Markdown table."""
     cells = []
@@ -161,8 +197,7 @@ def registry(path: str) -> list[str]:
 def number(text: str) -> str:
     """One number of ours in percent: "ece cifar10 densenet40 ets:focal", "ece cifar10 resnet20 mbls | identity".
 
-    Raises:
-        ValueError: not exactly one row of ``ours.csv`` fits.
+    ValueError where not exactly one row of ``ours.csv`` fits.
     """
     metric, dataset, model, rest = text.split(maxsplit=3)
     loss, _, method = rest.rpartition(" | ")
@@ -222,14 +257,16 @@ class Ledger(Computed):
 def setup(app: Sphinx) -> dict:
     """Register the role and the directives."""
     app.add_role("ours", Ours())
-    app.add_directive("verdicts", Verdicts)
-    app.add_directive("answered", markdown(lambda: [answered_in_words()]))
-    app.add_directive("unanswered", markdown(unanswered))
-    app.add_directive("ledger", Ledger)
-    app.add_directive("gone", markdown(gone, style=("sortable",)))
-    app.add_directive("power", markdown(power))
-    app.add_directive("plans", markdown(plans))
-    app.add_directive("printed", html(printed, required=3, captioned=True))
-    app.add_directive("stored", html(stored, required=3, captioned=True))
-    app.add_directive("registry", markdown(registry, required=1))
-    return {"parallel_read_safe": True}
+    return extension(
+        verdicts=Verdicts,
+        answered=markdown(lambda: [answered_in_words()]),
+        unanswered=markdown(unanswered),
+        ledger=Ledger,
+        gone=markdown(gone, style=("sortable",)),
+        averages=markdown(averages),
+        power=markdown(power),
+        plans=markdown(plans),
+        printed=html(printed, required=3, captioned=True),
+        stored=html(stored, required=3, captioned=True),
+        registry=markdown(registry, required=1),
+    )(app)

@@ -1,4 +1,4 @@
-"""Directives of the book: what a function returns, Markdown or HTML, in the place where a page names it."""
+"""Directives of the book: what a function returns, Markdown or HTML, in the place where a page names it; extensions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -63,3 +64,14 @@ def html(text: Callable[..., str], *, required: int = 0, captioned: bool = False
             return [nodes.raw("", text(*self.arguments, *caption), format="html")]
 
     return Directive
+
+
+def extension(**directives: type[SphinxDirective]) -> Callable[[Sphinx], dict]:
+    """The ``setup`` of a module that registers these directives, by their names."""
+
+    def setup(app: Sphinx) -> dict:
+        for name, directive in directives.items():
+            app.add_directive(name, directive)
+        return {"parallel_read_safe": True}
+
+    return setup

@@ -16,14 +16,13 @@ from typing import NamedTuple
 import pandas as pd
 from docutils import nodes
 from matplotlib.figure import Figure
-from sphinx.application import Sphinx
 
 from book.kit.notebook.over_networks import STRATA, select, stratum
 from book.kit.notebook.table import minus, unbroken
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.verdict_rule import STAND_IN, Answer
 from book.kit.sphinx.cached_results import answers, differences, once
-from book.kit.sphinx.directives import Computed, html, markdown, table
+from book.kit.sphinx.directives import Computed, extension, html, markdown, table
 from book.kit.sphinx.opening_figure import gap_closes, map_of_proposals
 from book.papers import PAPERS, framed
 from calibkit import Estimate, plots
@@ -229,14 +228,13 @@ class Cards(Computed):
         return self.parse(grid)
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directives."""
-    app.add_directive("opening", html(panels))
-    app.add_directive("cards", Cards)
-    app.add_directive("strata", markdown(strata))
-    app.add_directive("thumbnail", html(thumbnail, required=1))
-    app.add_directive("verdictlegend", html(verdict_legend))
-    return {"parallel_read_safe": True}
+setup = extension(
+    opening=html(panels),
+    cards=Cards,
+    strata=markdown(strata),
+    thumbnail=html(thumbnail, required=1),
+    verdictlegend=html(verdict_legend),
+)
 
 
 def with_alt(readme: str, words: str) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sphinx.application import Sphinx
-
 from book.kit.notebook.display_names import shown
 from book.kit.results.leaderboard import METRICS, entries
-from book.kit.sphinx.directives import markdown, table
+from book.kit.sphinx.directives import extension, markdown, table
 from calibkit.judging.html import SHOWN, heads
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.elements import change
@@ -92,9 +90,5 @@ def tables(name: str, *data: str) -> list[str]:
     return {"calibrators": calibrators, "kinds": kinds, "losses": losses}[name](*data)
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive(
-        "leaderboard", markdown(tables, required=1, optional=1, style=("sortable", "ranks", "full-width"))
-    )
-    return {"parallel_read_safe": True}
+STYLE = ("sortable", "ranks", "full-width")
+setup = extension(leaderboard=markdown(tables, required=1, optional=1, style=STYLE))

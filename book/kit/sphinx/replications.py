@@ -11,13 +11,12 @@ from collections.abc import Callable
 
 import pandas as pd
 from docutils import nodes
-from sphinx.application import Sphinx
 
 from book.kit.notebook.table import Table, minus
 from book.kit.results.verdict_rule import Answer
 from book.kit.sphinx import others_calibrators, others_losses
 from book.kit.sphinx.cached_results import compared
-from book.kit.sphinx.directives import Computed, table
+from book.kit.sphinx.directives import Computed, extension, table
 from calibkit import _folders
 from calibkit._checks import check_choice
 
@@ -91,7 +90,4 @@ class Replications(Computed):
         return [*self.parse(lines), *(nodes.raw("", made._repr_html_(), format="html") for made in tables)]
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("replications", Replications)
-    return {"parallel_read_safe": True}
+setup = extension(replications=Replications)

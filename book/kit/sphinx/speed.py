@@ -11,11 +11,11 @@ from functools import partial
 import pandas as pd
 from docutils import nodes
 from matplotlib.figure import Figure
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import Table, table
+from book.kit.sphinx.directives import extension
 from book.kit.sphinx.frontpage import figure
 from calibkit import _folders, plots
 from calibkit._checks import check_choice
@@ -119,7 +119,4 @@ class Speed(SphinxDirective):
         return [nodes.raw("", text, format="html") for text in html]
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("speed", Speed)
-    return {"parallel_read_safe": True}
+setup = extension(speed=Speed)

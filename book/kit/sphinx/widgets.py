@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import softmax
-from sphinx.application import Sphinx
 
-from book.kit.sphinx.directives import html
+from book.kit.sphinx.directives import extension, html
 from book.kit.sphinx.frontpage import light_and_dark
 from book.kit.sphinx.opening_figure import NETWORK
 from calibkit import TemperatureScaling, plots
@@ -119,7 +118,4 @@ def live(name: str) -> str:
     )
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("widget", html(live, required=1))
-    return {"parallel_read_safe": True}
+setup = extension(widget=html(live, required=1))

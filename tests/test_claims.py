@@ -18,7 +18,7 @@ LAST = "## The paper's tables and figures, regenerated"
 @pytest.fixture(scope="module")
 def brief():
     """The extension."""
-    return importlib.import_module("book.kit.sphinx.chapter_box")
+    return importlib.import_module("book.kit.sphinx.claims")
 
 
 @pytest.mark.slow

@@ -1,28 +1,42 @@
-"""Sphinx extension: the box at the head of a paper's chapter, and the counts at its end.
+"""Sphinx extension of the papers' claims: the box at the head of a chapter, the counts at its end, and all together.
 
-``{brief} PAPER`` has what stands in it, the paper's small picture beside it, and below it where the paper is found.
+``{brief} PAPER`` has what stands in the box, beside it the small picture of the paper, and below where it is found.
 ``{counts} PAPER`` says what became of its claims, on what that rests, and draws the bar of its printed numbers.
+``{claimmatrix}`` draws every row of the ledger as a coloured square or circle, a line a paper.
 """
 
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
 from pybtex.database import parse_file
-from sphinx.application import Sphinx
 
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
-from book.kit.sphinx.claim_matrix import ASKED
-from book.kit.sphinx.directives import Computed
-from book.kit.sphinx.frontpage import bar, legend
+from book.kit.sphinx.directives import Computed, extension, html
+from book.kit.sphinx.frontpage import bar, keys, legend
 from book.papers import PAPERS, framed
 from calibkit._checks import check_choice
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[2] / "references.bib"
 LINKS = {"doi": "article", "eprint": "preprint", "code": "authors' code"}
+#: How a row begins that asks what its paper does not claim; it is a circle.
+ASKED = "Our question:"
+#: A verdict -> the class of its square in the style sheet.
+STYLES = {
+    "holds": "reproduced",
+    "holds in part": "same-direction",
+    "ECE undecided, likelihood agrees": "not-decided agrees",
+    "holds in ECE, likelihood against": "mixed",
+    "not decided": "not-decided",
+    "ECE undecided, likelihood against": "not-decided objects",
+    "fails in ECE, likelihood agrees": "opposite-direction agrees",
+    "does not hold": "opposite-direction",
+    "not run here": "absent",
+}
 
 
 def outcome(paper: str) -> list[str]:
@@ -44,11 +58,7 @@ def lost(paper: str) -> list[str]:
 
 
 def links(text: str) -> str:
-    """One line of Markdown: where the first publication that the text cites is found.
-
-    Raises:
-        ValueError: the text cites none.
-    """
+    """One line of Markdown: where the first publication that the text cites is found; ValueError if it cites none."""
     cited = re.search(r"\{cite:t\}`(\w+)`", text)
     if cited is None:
         raise ValueError(f"Expected `text` to cite the paper, but got {text!r}")
@@ -60,6 +70,21 @@ def links(text: str) -> str:
 
 def _counted(values) -> str:
     return "; ".join(f"{number} \N{MULTIPLICATION SIGN} {value}" for value, number in values.value_counts().items())
+
+
+def matrix() -> str:
+    """The squares, each with its claim and verdict as its name and a link to its row, and what the colours mean."""
+    rows, lines = claims(), []
+    for name, paper in PAPERS.items():
+        squares = ""
+        for row in rows[rows["paper"] == name].itertuples():
+            said = escape(f"{row.id}: {row.claim}: {row.verdict}")
+            asked = " asked" * row.claim.startswith(ASKED)
+            squares += f'<a class="{STYLES[row.verdict]}{asked}" href="#{row.id}" title="{said}"></a>'
+        lines.append(f'<p class="claims"><b>{paper.short}</b> <span>{squares}</span></p>')
+    found = {*rows["verdict"]}
+    meanings = keys((style, verdict) for verdict, style in STYLES.items() if verdict in found)
+    return f'<div class="claims">{"".join(lines)}{meanings}</div>'
 
 
 class Brief(Computed):
@@ -90,8 +115,4 @@ class Counts(Computed):
         return [*self.parse(lines), nodes.raw("", bar(counts) + legend(counts), format="html")]
 
 
-def setup(app: Sphinx) -> dict:
-    """Register the directive."""
-    app.add_directive("brief", Brief)
-    app.add_directive("counts", Counts)
-    return {"parallel_read_safe": True}
+setup = extension(brief=Brief, counts=Counts, claimmatrix=html(matrix))
