@@ -45,6 +45,13 @@ def test_sets_are_those_of_the_definition(score):
         assert found.tolist() == slow_sets(held_out, labels, probs, alpha, score)
 
 
+def test_the_label_at_the_threshold_is_in_its_set():
+    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
+    probs, labels = sample(60)
+    for score in ("lac", "aps"):
+        assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
+
+
 def test_too_few_samples_give_everything():
     probs, labels = sample(8)
     for score in SCORES:
@@ -141,13 +148,6 @@ def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     np.testing.assert_array_equal(torch.cat(batches), want)
     monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 6 * 8)
     np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
-
-
-def test_the_label_at_the_threshold_is_in_its_set():
-    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
-    probs, labels = sample(60)
-    for score in ("lac", "aps"):
-        assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
 
 
 def test_ties_rank_by_the_number_of_the_class():
