@@ -1,6 +1,10 @@
 """Samples on which the affine calibrators are tested, well-behaved and not."""
 
 import numpy as np
+import pytest
+
+from calibkit.calibrators import TemperatureScaling
+from calibkit.fitting.affine_fit import folds
 
 #: What :func:`corner` makes of a sample.
 CORNERS = ("missing", "twins", "constant", "huge")
@@ -24,3 +28,31 @@ def corner(case, z, y):
     z = z.copy()
     z[:, 1] = z[:, 0] if case == "twins" else 3.0
     return z, y
+
+
+def too_large(seed, n, k):
+    """Logits of which nothing is wrong but the temperature."""
+    rng = np.random.default_rng(seed)
+    z = 1.5 * rng.normal(size=(n, k))
+    return 2 * z, (z + rng.gumbel(size=z.shape)).argmax(1)
+
+
+def check_choice(fitted, z, y):
+    """Its criterion, by a plain loop over the folds, of what was chosen and of temperature scaling: the lower one."""
+    fold, methods, losses = folds(len(y), 5).numpy(), [TemperatureScaling()], []
+    if not fitted.fell_back:
+        strengths = {name: getattr(fitted, f"chosen_{name}") for name in {"lam", "mu"} & set(fitted.options())}
+        methods.append(type(fitted)(**strengths))
+    for method in methods:
+        p = np.empty(len(y))
+        for f in range(5):
+            out = fold == f
+            p[out] = method.fit(z[~out], y[~out])(z[out])[np.arange(out.sum()), y[out]]
+        losses.append(-np.log(p).mean())
+    assert losses[0] == pytest.approx(fitted.cv_loss_temperature, rel=2e-4)
+    if fitted.fell_back:
+        np.testing.assert_allclose(fitted(z), TemperatureScaling().fit(z, y)(z), atol=1e-9)
+        assert fitted.chosen_lam == np.inf and not fitted.bias.any()
+    else:
+        assert losses[1] == pytest.approx(fitted.cv_loss, rel=2e-4)
+        assert losses[1] <= losses[0]

@@ -71,8 +71,6 @@ def test_calibrators_are_those_of_scikit_learn(parts):
     p, p_test = model.predict_proba(X)[:, 1], model.predict_proba(X_test)[:, 1]
     isotonic = IsotonicRegression(out_of_bounds="clip").fit(p, y)
     close(calibrator("isotonic").fit(z, y)(z_test), isotonic.predict(p_test))
-    logistic = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z[:, None], y)
-    close(calibrator("vector_scaling").fit(z, y)(z_test), logistic.predict_proba(z_test[:, None])[:, 1])
     if Version("1.8") <= Version(sklearn.__version__):
         theirs = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(X, y)
         close(calibrator("temperature_scaling").fit(z, y)(z_test), theirs.predict_proba(X_test)[:, 1])

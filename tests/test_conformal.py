@@ -1,5 +1,6 @@
-"""Conformal sets against a slow reading of their definition, MAPIE, and their promise on simulated samples."""
+"""Conformal sets against a slow reading of their definition, MAPIE, their promise in simulation, and from a file."""
 
+import json
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from mapie.classification import SplitConformalClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from calibkit._files import write_npz
 from calibkit.conformal import SCORES, ConformalSets, conformal_quantile, coverage, set_size
 
 
@@ -41,6 +43,13 @@ def test_sets_are_those_of_the_definition(score):
         held_out, labels = sample(n)
         found = ConformalSets(float(alpha), score=score).fit(held_out, labels)(probs)
         assert found.tolist() == slow_sets(held_out, labels, probs, alpha, score)
+
+
+def test_the_label_at_the_threshold_is_in_its_set():
+    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
+    probs, labels = sample(60)
+    for score in ("lac", "aps"):
+        assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
 
 
 def test_too_few_samples_give_everything():
@@ -141,13 +150,6 @@ def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
 
 
-def test_the_label_at_the_threshold_is_in_its_set():
-    """Of 60 held-out labels, number ceil(61 * 0.9) = 55 and those before it."""
-    probs, labels = sample(60)
-    for score in ("lac", "aps"):
-        assert coverage(ConformalSets(0.1, score=score).fit(probs, labels)(probs), labels) == 55 / 60
-
-
 def test_ties_rank_by_the_number_of_the_class():
     flat, u = torch.full((1, 4), 0.25, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64)
     assert SCORES["aps"](flat, u).tolist() == [[0.0, 0.25, 0.5, 0.75]]
@@ -181,3 +183,67 @@ def test_bad_input():
             call()
     with pytest.raises(RuntimeError, match=r"Expected `ConformalSets` to be fitted, but got no call of fit\(\) before"):
         ConformalSets()(GOOD[0])
+
+
+@pytest.fixture
+def saved(tmp_path):
+    sets = ConformalSets(0.2, score="randomized_aps", seed=7).fit(*HELD_OUT)
+    return sets, sets.save(tmp_path / "sets.npz")
+
+
+def entries(path):
+    with np.load(path, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_what_is_loaded_goes_on_where_it_was_saved(score, tmp_path):
+    """Its draws too: two calls on halves, with a file between, are one call on both."""
+    whole = ConformalSets(0.2, score=score, seed=7).fit(*HELD_OUT)(NEW)
+    sets = ConformalSets(0.2, score=score, seed=7).fit(*HELD_OUT)
+    first = sets(NEW[:40])
+    path = sets.save(tmp_path / "sets.npz")
+    assert path == tmp_path / "sets.npz"
+    again = ConformalSets.load(path)
+    np.testing.assert_array_equal(np.concatenate([first, again(NEW[40:])]), whole)
+    assert (again.alpha, again.score, again.seed, again.n_classes) == (0.2, score, 7, 6)
+    assert again.threshold == sets.threshold and repr(again) == repr(sets)
+    assert again.fit(*HELD_OUT)(NEW).tolist() == whole.tolist()
+
+
+def test_a_threshold_without_bounds(tmp_path):
+    for alpha, threshold in ((1.0, -np.inf), (0.001, np.inf)):
+        again = ConformalSets.load(ConformalSets(alpha).fit(*HELD_OUT).save(tmp_path / "sets.npz"))
+        assert again.threshold == threshold
+
+
+def test_other_settings_and_thresholds_are_refused(saved, tmp_path):
+    found = entries(saved[1])
+    assert all(array.dtype.kind in "fU" for array in found.values())  # no pickle
+    settings = json.loads(str(found["settings"]))
+    of_rng = settings["generator"]
+    odd = [of_rng | {"state": of_rng["state"] | {"state": number}} for number in (-1, 2**200)]
+    changes = [{"alpha": 0.0}, {"score": "raps"}, {"seed": -1}, {"n_classes": 1}, {"n_classes": None}, {"more": 1}]
+    changes += [{"generator": each} for each in ({}, {"bit_generator": "MT19937"}, 2.0, *odd)]
+    bad = [{"settings": np.asarray(json.dumps(settings | change))} for change in changes]
+    bad += [{"threshold": x} for x in (np.array(np.nan), np.array([0.5]), np.array("0.5"), np.array(1, np.int64))]
+    for change in bad:
+        write_npz(tmp_path / "bad.npz", found | change)
+        with pytest.raises(
+            ValueError, match="Expected `path` to be a file that ConformalSets.save wrote, but got '.*bad"
+        ):
+            ConformalSets.load(tmp_path / "bad.npz")
+
+
+def test_other_files_are_refused(saved, tmp_path):
+    np.savez(tmp_path / "other.npz", values=np.zeros(3))
+    (tmp_path / "text.npz").write_text("no archive")
+    (tmp_path / "cut.npz").write_bytes(saved[1].read_bytes()[:-40])
+    for name in ("other", "text", "cut"):
+        with pytest.raises(ValueError, match=f"Expected `path` to be a file that ConformalSets.save .*{name}.npz"):
+            ConformalSets.load(tmp_path / f"{name}.npz")
+    with pytest.raises(FileNotFoundError):
+        ConformalSets.load(tmp_path / "absent.npz")
+    with pytest.raises(RuntimeError, match="Expected `ConformalSets` to be fitted"):
+        ConformalSets().save(tmp_path / "new.npz")
+    assert not (tmp_path / "new.npz").exists()

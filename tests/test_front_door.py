@@ -53,6 +53,7 @@ def test_what_is_not_there_is_missed_as_everywhere():
         ("import calibkit; calibkit.__version__; dir(calibkit)", {"torch", "numpy", "pandas", "matplotlib"}),
         ("from calibkit import TemperatureScaling, evaluate, Logits, Network, Comparison", {"pandas", "matplotlib"}),
         ("from calibkit import plots", {"pandas"}),
+        ("import calibkit.models", {"torchvision"}),
         ("from book.kit import results", {"matplotlib"}),
     ],
 )

@@ -8,7 +8,7 @@ from quick import ROOT, chosen
 
 
 def test_a_module_has_the_tests_that_are_called_after_it_and_its_doctests():
-    conformal = {"tests/test_conformal.py", "tests/test_conformal_saved.py", "calibkit/conformal.py"}
+    conformal = {"tests/test_conformal.py", "calibkit/conformal.py"}
     assert {*chosen([ROOT / "calibkit" / "conformal.py"])} == conformal
     assert "tests/test_leaderboard.py" in chosen([ROOT / "book" / "kit" / "results" / "leaderboard.py"])
 

@@ -1,4 +1,4 @@
-"""What every calibrator of logits keeps to, whatever its method: parametrised over the registry.
+"""What every calibrator of logits keeps to, whatever its method: parametrised over the registry; and of some fits.
 
 Neural Clamping is fitted on images and a network, not on logits, and has its own tests.
 """
@@ -193,3 +193,47 @@ def test_repr_shows_in_one_line_what_was_fitted_and_builds_the_same(name, fitted
         assert (f"{state}=" in text) == (str(getattr(fitted(name), state)) != "nan")
     if isinstance(getattr(fitted(name), "temperature", None), float):
         assert f"temperature={fitted(name).temperature:.4g}" in text
+
+
+def test_identity_is_the_softmax_whatever_it_is_fitted_on(sample, fitted):
+    z = torch.from_numpy(sample[0])
+    assert torch.equal(fitted("identity")(z), z.softmax(1))
+    assert torch.equal(fitted("identity")(z), CALIBRATORS["identity"]().fit(z[:1], torch.tensor(sample[1][:1]))(z))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [CALIBRATORS["ms_odir"], lambda: CALIBRATORS["pts"](solver="sctl")])
+def test_a_fit_under_autocast_is_the_same(make, sample):
+    z, y = torch.tensor(sample[0]).float(), torch.tensor(sample[1])
+    plain = make().fit(z, y)(z)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = make().fit(z, y)
+    assert torch.equal(inside(z), plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["temperature_scaling", "ets"])
+def test_a_replay_is_in_float32_whatever_the_default(name, sample):
+    found = []
+    try:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            torch.set_default_dtype(dtype)
+            found.append(CALIBRATORS[name](solver="sctl").fit(*sample)(sample[0]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_a_fit_that_stops_midway_leaves_the_one_before(sample, monkeypatch):
+    class Stopped(CALIBRATORS["temperature_scaling"]):
+        def _fit(self, logits, labels):
+            super()._fit(logits, labels)
+            raise KeyboardInterrupt
+
+    method = CALIBRATORS["temperature_scaling"]().fit(*sample)
+    before = method.state_dict()
+    monkeypatch.setattr(method, "__class__", Stopped)
+    with pytest.raises(KeyboardInterrupt):
+        method.fit(sample[0] / 2, sample[1])
+    assert method.state_dict() == before

@@ -51,12 +51,6 @@ def test_new_rows_equal_scikit_learns_prediction(overconfident):
     np.testing.assert_allclose(Isotonic().fit(z[:1000], y[:1000])(z[1000:]), expected, atol=1e-6)
 
 
-def test_single_functions_rise(overconfident):
-    isotonic = Isotonic().fit(*overconfident)
-    assert (np.diff(isotonic.values, axis=1) >= 0).all() and (np.diff(isotonic.nodes, axis=1) >= 0).all()
-    assert isotonic.values.min() >= 0 and isotonic.values.max() <= 1
-
-
 def test_class_without_a_label_gets_nothing_and_zero_rows_their_softmax():
     z = np.random.default_rng(1).normal(size=(20, 3))
     probs = Isotonic().fit(z, np.arange(20) % 2)(z)

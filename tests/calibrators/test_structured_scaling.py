@@ -135,17 +135,6 @@ def test_a_strong_penalty_is_temperature_scaling_smoothed(key):
     np.testing.assert_allclose(fit(z), (200 * ts(z) + 1 / 5) / 201, atol=1e-7)
 
 
-def test_fewer_samples_a_class_pull_harder():
-    """The same rows once and ten times: of the repeated ones the penalty is a tenth."""
-    z, y = random_sample(4, 200, 8)
-    for method in METHODS.values():
-        one, ten = method().fit(z, y), method().fit(np.tile(z, (10, 1)), np.tile(y, 10))
-        eye = np.ones(8) if one.weights.ndim == 1 else np.eye(8)
-        assert np.linalg.norm(one.weights - eye) < np.linalg.norm(ten.weights - eye)
-    off = [np.abs(fit.weights - np.diag(fit.weights.diagonal())).max() for fit in (one, ten)]
-    assert off[0] < off[1]
-
-
 # --------------------------------------------------------------------------------------------- what it is good for
 def test_few_samples_a_class_cost_little():
     """Ten samples a class where one temperature is all there is to find: the loss on new data."""

@@ -40,13 +40,6 @@ def test_gradient_is_eq_19_of_acls_supplement(gradient, one_hot):
     assert torch.allclose(gradient(loss.penalty, logits, labels, index), want)
 
 
-def test_satisfied_pairs_cost_nothing():
-    logits = torch.tensor([[20.0, 0.0], [0.1, 0.0]], dtype=torch.float64)
-    kept_order = with_history([3, 2], 10).penalty(logits, torch.tensor([0, 0]), torch.tensor([0, 1]))
-    assert kept_order == 0  # confidences 1.00 and 0.52 are further apart than counts 0.125 and 0
-    assert with_history([2, 3], 10).penalty(logits, torch.tensor([0, 0]), torch.tensor([0, 1])) > 0
-
-
 def test_no_ranking_in_the_first_epoch_nor_where_all_counts_are_equal(batch):
     loss, index = CRL(n_samples=12), torch.arange(12)
     assert torch.equal(loss(*batch, index), CrossEntropy()(*batch))

@@ -1,8 +1,9 @@
-"""The code variants give the values and gradients of the authors' public code, to 1e-10 in float64.
+"""The code variants give values and gradients of the authors' public code, to 1e-10 in float64; published defaults.
 
 tests/data/losses_oracle.json names repository, commit, file and settings of each; the arrays are in losses_oracle.npz.
 """
 
+import inspect
 import json
 from pathlib import Path
 
@@ -92,3 +93,34 @@ def test_crl(arrays):
 def test_every_entry_is_compared():
     compared = {*WHOLE, *PENALTIES, "mdca_total_fl1_b1", "acls_m6_shift5", "crl"}
     assert compared == set(ORACLE["sources"]) == set(ORACLE["values"]["A"])
+
+
+#: MMCE, focal loss and FLSD: scripts of focal_calibration (Mukhoti et al. 2020). MbLS: Liu et al. 2022, code. ACLS:
+#: Park et al. 2023, supplement Table A. CPC: the configuration in the code of CALS. MDCA: its scripts (Hebbalaguppe et
+#: al. 2022). CRL: Moon et al. 2020, code. ECP: alpha of MbLS. Label smoothing: alpha of MbLS and ACLS.
+PUBLISHED = {
+    "cross_entropy": {},
+    "label_smoothing": {"alpha": 0.05, "convention": "K"},
+    "focal": {"gamma": 3.0},
+    "flsd": {},
+    "brier": {},
+    "mmce": {"weight": 2.0, "weighted": True, "variant": "code"},
+    "ecp": {"weight": 0.1, "variant": "code"},
+    "cpc": {"weight_1v1": 0.1, "weight_be": 1.0, "variant": "code"},
+    "mdca": {"weight": 1.0},
+    "crl": {"n_samples": inspect.Parameter.empty, "weight": 1.0, "indicator": "ranking", "margin": 10.0},
+    "mbls": {"margin": 10.0, "weight": 0.1, "variant": "code"},
+    "acls": {
+        **{"margin": 10.0, "weight_pos": 0.1, "weight_neg": 0.01, "variant": "code"},
+        **{"part": "both", "indicator": "margin", "n_samples": None},
+    },
+}
+
+
+def test_defaults_are_the_published_numbers():
+    found = {
+        name: {parameter.name: parameter.default for parameter in inspect.signature(cls).parameters.values()}
+        for name, cls in LOSSES.items()
+        if name in PUBLISHED
+    }
+    assert found == {name: {**options, "ignore_index": -100} for name, options in PUBLISHED.items()}

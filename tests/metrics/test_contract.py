@@ -8,7 +8,17 @@ import pytest
 import torch
 
 import calibkit.metrics
-from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_values, evaluate, reliability_bins, variational_ece
+from calibkit.metrics import (
+    METRICS,
+    REPORTED,
+    Sample,
+    bootstrap,
+    bootstrap_difference,
+    bootstrap_values,
+    evaluate,
+    reliability_bins,
+    variational_ece,
+)
 from calibkit.metrics.comparison import Comparison
 
 EVERY = [*(metric.function for metric in METRICS.values()), evaluate, bootstrap, reliability_bins, variational_ece]
@@ -16,7 +26,6 @@ BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name
 OF_BINS = [*(METRICS[name].function for name in BINNED), evaluate, bootstrap, reliability_bins, variational_ece]
 GOOD, LABELS = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1])
 NAN = float("nan")
-
 BAD = {
     "list of words": ("words", LABELS, "`probs` to be a numpy array, a torch tensor or nested numbers, but got str"),
     "scalar": (np.array(0.5), LABELS, r"`probs` to be of shape \(N, K\), or \(N,\) of two classes, but got shape \(\)"),
@@ -193,3 +202,37 @@ def test_values_are_in_their_range_where_rows_sum_to_more_than_1(row):
             for name, (low, high) in bootstrap(probs, labels, n_resamples=20).items():
                 most = np.log(len(row)) if METRICS[name].most is None else METRICS[name].most
                 assert 0.0 <= low <= values[name] <= high <= most * (1 + 1e-15), name
+
+
+BINS = {"n_bins": 15}  # Guo et al. 2017, and every table of the five papers but one
+DRAWS = {**BINS, "metrics": None, "groups": None, "n_resamples": 1000, "seed": 0}
+#: The threshold of TACE: Nixon et al. 2019. Class-wise error over N: Kull et al. 2019.
+DEFAULTS = {
+    **dict.fromkeys(("accuracy", "nll", "brier", "entropy", "smooth_ece", "ks_error"), {}),
+    **dict.fromkeys(("mce", "ace", "debiased_ece"), BINS),
+    **dict.fromkeys(("ece", "adaptive_ece"), {**BINS, "like": None}),
+    "classwise_ece": {**BINS, "normalize": "n"},
+    "tace": {**BINS, "threshold": 0.01},
+}
+CALLS = {
+    evaluate: {**BINS, "metrics": None},
+    bootstrap: {**DRAWS, "level": 0.95},
+    bootstrap_difference: {**DRAWS, "level": 0.95},
+    bootstrap_values: DRAWS,
+    reliability_bins: {**BINS, "scheme": "width", "class_index": None},
+    Comparison: {**DRAWS, "metrics": ("accuracy", "ece")},
+}
+
+
+def defaults(call):
+    parameters = inspect.signature(call).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def test_defaults():
+    assert {name: defaults(METRICS[name].function) for name in DEFAULTS} == DEFAULTS
+    assert {call: defaults(call) for call in CALLS} == CALLS
+
+
+def test_what_is_reported_is_all_but_the_slow():
+    assert set(DEFAULTS) - set(REPORTED) == {"ace", "tace", "smooth_ece"} and set(REPORTED) <= set(METRICS)

@@ -1,6 +1,8 @@
-"""What every objective keeps to: its value, its derivatives, its gradient by the blocked pass, and bad input."""
+"""What every objective keeps to: value, derivatives, gradient by the blocked pass, bad input, published defaults."""
 
 import dataclasses
+from dataclasses import asdict
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import torch.nn.functional as F
 
 from calibkit import _blocks
 from calibkit.fitting import value_and_grad
-from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, get, losses
+from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, ObjectiveName, SmoothName, get, losses
 
 SMOOTH = [cls() for cls in OBJECTIVES.values() if cls.smooth]
 SMOOTH += [Focal(0.0), Focal(0.5), Focal(1.0), Focal(2.0, detach=True), ClassLossScaling(1.0, 2.0, "mm", "paper")]
@@ -103,3 +105,39 @@ def test_get_refuses_what_it_does_not_know():
     with pytest.raises(ValueError, match="Expected `objective` to be one of nll, focal, .* but got 'ece'"):
         get("ece", smooth=True)
     assert get("ece", n_bins=25).n_bins == 25
+
+
+#: ECE: Guo et al. 2017. The others: Jung et al. 2023 (SCTL) and its code, where alpha None stands for ln(K) / 2.
+PUBLISHED = {
+    "nll": {},
+    "ece": {"n_bins": 15},
+    "focal": {"gamma": 3.0, "detach": False},
+    "label_smoothing": {"alpha": 0.05},
+    "class_balanced": {},
+    "class_loss_scaling": {"alpha": None, "beta": 1.5, "normalization": "nd", "variant": "code"},
+}
+
+
+def test_defaults_are_the_published_numbers():
+    assert {name: asdict(OBJECTIVES[name]()) for name in PUBLISHED} == PUBLISHED
+    assert {name: asdict(get(name)) for name in PUBLISHED} == PUBLISHED
+
+
+def test_the_names_of_the_signatures_are_the_keys():
+    """A new objective is a member of ``SmoothName``, too."""
+    smooth = {name for name, cls in OBJECTIVES.items() if cls.smooth}
+    assert set(get_args(SmoothName)) == smooth and set(get_args(ObjectiveName)) == {"ece", *smooth}
+
+
+def test_numbers_of_numpy_become_plain_ones():
+    """So that they can be saved, and are computed with in full precision."""
+    for name, option, value in (
+        ("ece", "n_bins", np.uint8(255)),
+        ("focal", "gamma", np.float32(2)),
+        ("label_smoothing", "alpha", np.float32(0.25)),
+        ("class_loss_scaling", "alpha", np.float32(0.5)),
+        ("class_loss_scaling", "beta", np.int64(1)),
+    ):
+        options = {option: value}
+        assert type(getattr(OBJECTIVES[name](**options), option)) in (int, float)
+        assert getattr(OBJECTIVES[name](**options), option) == value

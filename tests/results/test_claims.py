@@ -1,23 +1,94 @@
-"""What the chapter, the record, the claims and the errata of MbLS say, counted again from the stored numbers."""
+"""What the records, the claims, chapters and errata of CTS, Neural Clamping and MbLS say, counted again."""
 
 import torch
-from cells_and_pages import by_id, chapter, text
+from cells_and_pages import by_id, chapter, text, told
 from counted_differences import words
 
-from book.kit.notebook.over_networks import stratum
-from book.kit.results.csv_rows import load, select
+from book.kit.notebook.over_networks import select, stratum
+from book.kit.results import load
+from book.kit.results.csv_rows import select as rows_of
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
+from book.papers import PAPERS
 from calibkit import Network
 from calibkit.losses import LOSSES
 from calibkit.training.recipes import recipe_of
 
-CE, LS, TS = "cross_entropy", "label_smoothing", "temperature_scaling"
+TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
+
+
+def test_the_paper_s_own_networks_on_the_card():
+    own = select(load_effects(), TS_ECE, method=CTS, metric="ece").query("source == 'published-logits'")
+    own = own[(own["loss"] == "brier") | ((own["dataset"] == "cifar10") & (own["model"] == "resnet50"))]
+    assert (len(own), (own["loss"] == "brier").sum()) == (9, 8)
+    table = load("paper").query("paper == @CTS and table == 'I' and metric == 'ece'")
+    table = table.pivot_table(index=["dataset", "model", "loss"], columns="method", values="value")
+    gain = (table[TS_ECE] - table[CTS]).loc[[*zip(own["dataset"], own["model"], own["loss"], strict=True)]]
+    said = f"{-100 * own['value'].mean():.2f} points lower than with one temperature fitted by ECE"
+    card = " ".join(PAPERS[CTS].found.split())
+    assert len(table) == 36 and f"{said}, and {gain.mean():.2f} in print" in card
+    (finer,) = told(CTS, "changes the ECE of one temperature by # [")
+    assert 0.3 < finer / (100 * own["value"].mean()) < 0.4 and "brings a third of the gain" in card
+
+
+def test_other_scalers_in_the_ledger():
+    said, counts = by_id().loc["CTS7a", "effect"], []
+    for name in ("VS", "MS-ODIR", "Dir-ODIR"):
+        count, *estimate = told(CTS, f"{name}: lower on # of 7, mean difference # [#, #] points")
+        counts.append(int(count))
+        assert "{:.2f} [{:.2f}, {:.2f}]".format(*estimate) in said
+    assert said.startswith("on {}, {} and {} of 7 published networks".format(*counts))
+
+
+def test_how_firm_the_search_is_in_the_ledger():
+    said = by_id().loc["CTS8a", "effect"]
+    few, every = told(CTS, "**On # of # networks the fifth digit moves the ECE of CTS by less")
+    (most,) = told(CTS, "There it moves the ECE of CTS by # points")
+    digit = "small networks the fifth digit of the logits moves it by less than 0.05 points"
+    assert f"On {few:.0f} of {every:.0f} {digit}, on one by {most:.1f}" in said
+    assert "On five of the six all ends lie below one temperature by ECE" in said
+
+
+def test_the_accuracy_in_the_ledger():
+    """Lost on test images, by less than half a point; only the second is a question of this book."""
+    rows = by_id()
+    assert rows.loc["CTS3d", "verdict"] == "does not hold" and rows.loc["CTS3i", "verdict"] == "holds"
+    ours = rows.index[rows["claim"].str.startswith("Our question:")]
+    assert {"CTS3a", "CTS3c", "CTS3f", "CTS3g", "CTS3i"} == {name for name in ours if name.startswith("CTS")}
+
+
+def test_networks_that_stand_apart_in_the_ledger():
+    """By likelihood, over all networks of this book the ECE is higher, and over those for balanced images it is not."""
+    rows = by_id()["verdict"]
+    assert rows["CTS3g"] == "does not hold" and rows["CTS3c"].startswith("ECE undecided")
+
+
+def test_the_networks_of_neural_clamping_in_the_ledger():
+    rows = select(load_effects(), TS, method="neural_clamping", metric="ece")
+    assert rows["loss"].value_counts().to_dict() == {"cross_entropy": 3, "label_smoothing": 1}
+
+
+def test_what_was_found_of_neural_clamping_in_the_ledger():
+    found = by_id()["effect"]
+    ours = load("ours").query("dataset == 'cifar100' and metric == 'ece' and source != 'published-logits'")
+    at = 100 * ours.query("loss == 'cross_entropy'").set_index(["model", "method"])["value"]
+    pairs = [[at[f"resnet{n}_b", f"neural_clamping:focal gamma={g}"] for g in ("1.0", "0.0")] for n in (20, 56)]
+    assert " and ".join(f"{low:.1f} against {high:.1f}%" for low, high in pairs) in found["NC5"]
+    starts = load_effects().query("base_method == 'neural_clamping' and metric == 'entropy'")["value"]
+    assert len(starts) == 4 and f"lower on all, by {-starts.max():.2f} to {-starts.min():.2f} nats" in found["NC6"]
+    methods = ("neural_clamping", "matrix_scaling", "vector_scaling", "ms_odir", "dir_odir")
+    clamped, matrix, vector, odir, also = at["resnet20"][[*methods]]
+    assert odir == also == at["resnet20", TS]
+    said = f"the ECE is {clamped:.1f}%. That is clearly below matrix scaling with {matrix:.0f}%, and not clearly below "
+    assert said + f"vector scaling with {vector:.1f}% and the two ODIR methods with {odir:.1f}%" in found["NC1e"]
+
+
+CE, LS = "cross_entropy", "label_smoothing"
 PLAIN = {"method": "identity", "metric": "ece"}
 
 
 def test_the_margin_and_the_focal_losses():
-    rows = select(load_effects(), loss="focal", base_loss="mbls", method="identity", base_method="identity")
+    rows = rows_of(load_effects(), loss="focal", base_loss="mbls", method="identity", base_method="identity")
     ece, right = (rows[rows["metric"] == metric] for metric in ("ece", "accuracy"))
     assert (int((ece["value"] > 0).sum()), len(ece)) == (7, 8)
     assert len(right) == 8 and (right["value"] < 0).all()
@@ -28,7 +99,7 @@ def test_the_margin_and_the_focal_losses():
 
 def test_the_seven_networks_for_balanced_data_and_the_three_others():
     rows = load_effects()
-    rows = select(rows, loss="mbls", base_loss=CE, method="identity", base_method=TS, metric="ece")
+    rows = rows_of(rows, loss="mbls", base_loss=CE, method="identity", base_method=TS, metric="ece")
     assert {over_networks(of).below() for _, of in rows.groupby(rows["dataset"] == "cifar10")} == {"does not hold"}
     balanced = stratum(rows) == "ours, balanced"
     assert {*rows[~balanced]["dataset"]} == {"camvid", "20newsgroups", "20newsgroups_2000"} and len(rows) == 10
@@ -54,7 +125,7 @@ def test_the_recipes_that_the_chapter_names():
 
 def test_messages_and_scenes_that_are_unlike_the_held_out_ones():
     """The lowest of five uncalibrated by date; against cross-entropy with a temperature by ECE and by likelihood."""
-    of = select(load("ours"), dataset="20newsgroups", method="identity", metric="ece").set_index("loss")["value"]
+    of = rows_of(load("ours"), dataset="20newsgroups", method="identity", metric="ece").set_index("loss")["value"]
     five = of[[CE, LS, "focal", "flsd", "mbls"]]
     assert five.idxmin() == "mbls"
     found = [words(by, CE, loss="mbls", **PLAIN)["20newsgroups/gpool_cnn"] for by in (f"{TS}:ece", TS)]
@@ -74,7 +145,7 @@ def test_the_gain_on_text_and_street_scenes():
 
 def test_with_the_words_and_the_decay_of_the_public_code_the_errors_are_nearer_to_the_printed_ones():
     """All but FLSD's, and in the printed order but for the order of FL and FLSD; one temperature stays as good."""
-    ours, told = (select(load(of), method="identity", metric="ece") for of in ("ours", "paper"))
+    ours, told = (rows_of(load(of), method="identity", metric="ece") for of in ("ours", "paper"))
     told = told[(told["dataset"] == "20newsgroups_random") & (told["table"] == "7")].set_index("loss")["value"]
     by_words = 100 * ours.pivot_table(index="loss", columns="dataset", values="value")
     away = by_words.sub(told, axis=0).abs().loc[[CE, LS, "focal", "flsd", "mbls"]]
@@ -89,7 +160,7 @@ def test_with_the_words_and_the_decay_of_the_public_code_the_errors_are_nearer_t
 
 def printed(table, metric):
     """The printed numbers of a table, a row for each network and a column for each loss."""
-    rows = select(load("paper"), paper="mbls", source="printed", table=table, metric=metric, method="identity")
+    rows = rows_of(load("paper"), paper="mbls", source="printed", table=table, metric=metric, method="identity")
     return rows.pivot_table(index=["dataset", "model"], columns="loss", values="value")
 
 
@@ -118,10 +189,10 @@ def test_table_2_and_the_focal_losses_in_the_errata():
 
 
 def test_the_baseline_on_tiny_imagenet_is_the_best_calibrated_one():
-    rows = select(load("paper"), dataset="tiny_imagenet", loss=CE, method="identity", metric="ece", model="resnet50")
+    rows = rows_of(load("paper"), dataset="tiny_imagenet", loss=CE, method="identity", metric="ece", model="resnet50")
     shown = rows[rows["unit"] == "percent"]["value"]
     assert shown.min() == 3.73 and 15.32 in {*shown}
-    user = select(load("third_party"), dataset="tiny_imagenet", loss=CE, metric="ece", source="cals-4")["value"].item()
+    user = rows_of(load("third_party"), dataset="tiny_imagenet", loss=CE, metric="ece", source="cals-4")["value"].item()
     assert round(100 * user, 2) == 18.39 and "a user reports 18.39" in text("errata")
 
 

@@ -1,4 +1,4 @@
-"""What comes in at the estimators: tensors of every kind, and folds that are none."""
+"""What comes in at the estimators: tensors of every kind, folds, groups, and which class each column is."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,9 @@ import pytest
 import torch
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, cross_val_predict
 
+from calibkit.calibrators import TemperatureScaling
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
 
 
@@ -103,3 +104,69 @@ def test_what_is_no_fold(data, cv):
 def test_what_are_no_classes(data, one):
     with pytest.raises(ValueError, match="^Expected `classes` to be different, and of one type, but got "):
         LogitCalibrator(classes=[one] * 3).fit(data[0][:, :3], data[1])
+
+
+def logits(n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    true = rng.normal(scale=1.5, size=(n, n_classes))
+    return 2.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
+
+
+@pytest.mark.parametrize("prefix", ["logit_", "logits_", "p_"])
+def test_columns_called_as_the_package_calls_them(prefix):
+    z, y = logits()
+    names = np.array(["dog", "cat", "fox", "ape"])
+    X = pd.DataFrame(z, columns=[prefix + name for name in names])
+    assert LogitCalibrator().fit(X, names[y]).classes_.tolist() == names.tolist()
+
+
+def test_text_that_is_no_name_of_a_column_needs_classes():
+    z, y = logits()
+    names, columns = np.array(["dog", "cat", "fox", "ape"]), ["a", "b", "c", "d"]
+    X = pd.DataFrame(z, columns=columns)
+    with pytest.raises(ValueError, match="Expected `y` to be among the columns a, b, c, d, but got ape, .*`classes`"):
+        LogitCalibrator().fit(X, names[y])
+    assert LogitCalibrator(classes=names).fit(X, names[y]).classes_.tolist() == names.tolist()
+    for numbered in (X.set_axis(range(4), axis=1), X.set_axis(list("0123"), axis=1)):  # these name none
+        assert LogitCalibrator().fit(numbered, names[y]).classes_.tolist() == sorted(names)
+    one = pd.DataFrame({"score": z[:, 1] - z[:, 0]})
+    assert LogitCalibrator().fit(one, np.where(y == 1, "yes", "no")).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
+    return X, y, np.random.default_rng(0).integers(0, 9, 300)
+
+
+@pytest.mark.parametrize("cv", [GroupKFold(3), LeaveOneGroupOut()])
+def test_groups_are_kept_together(grouped, cv):
+    """The temperature is that of out-of-fold scores by hand."""
+    X, y, groups = grouped
+    model = LogisticRegression(C=1e4)
+    found = CalibratedClassifier(model, "temperature_scaling", cv=cv).fit(X, y, groups=groups)
+    scores = cross_val_predict(model, X, y, groups=groups, cv=cv, method="decision_function")
+    assert found.calibrator_.calibrator_.temperature == TemperatureScaling().fit(scores, y).temperature
+    split = list(cv.split(X, y, groups))
+    np.testing.assert_array_equal(
+        found.predict_proba(X), CalibratedClassifier(model, "temperature_scaling", cv=split).fit(X, y).predict_proba(X)
+    )
+    assert all(not set(groups[rest]) & set(groups[out]) for rest, out in split)
+
+
+def test_groups_are_no_parameter_of_the_classifier(grouped):
+    """Weights of rows still reach it, cut to a fold, beside the groups; here by a name of their own."""
+
+    class Seen(LogisticRegression):
+        def fit(self, X, y, marks=None):
+            assert marks is not None and np.array_equal(marks, X[:, 0])
+            return super().fit(X, y)
+
+    X, y, groups = grouped
+    found = CalibratedClassifier(Seen(), cv=GroupKFold(3)).fit(X, y, groups=groups, marks=X[:, 0])
+    plain = CalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    np.testing.assert_array_equal(found.predict_proba(X), plain.predict_proba(X))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        CalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups[1:])
+    with pytest.raises(ValueError, match="Expected `groups` to be None where nothing is split"):
+        CalibratedClassifier(LogisticRegression().fit(X, y), cv="prefit").fit(X, y, groups=groups)
