@@ -104,7 +104,8 @@ def subset(labels: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
 def halves(labels: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The rows of two halves with the same shares of the classes (N,), N >= 2; of an odd N the second has one more.
 
-    Errors are those of :func:`subset`, and ValueError of fewer than two.
+    Raises:
+        ValueError: labels of another shape than (N,), fewer than two, or a seed that is no integer >= 0.
 
     Example:
         >>> first, second = halves(np.repeat([0, 1, 2], [4, 4, 2]))

@@ -11,7 +11,10 @@ from calibkit._checks import check_int
 class SmallCNN(nn.Module):
     """For small images: two 3 x 3 convolutions of 32 channels, average pooling to 4 x 4, a hidden layer of 64 units.
 
-    The image has 1 of ``channels``, grey, or 3, colour; ValueError of fewer than 1, or than 2 classes.
+    The image has 1 of ``channels``, grey, or 3, colour.
+
+    Raises:
+        ValueError: fewer than 2 classes, fewer than 1 channel.
 
     Example:
         >>> import torch
@@ -66,7 +69,9 @@ class ResNet8(nn.Module):
     ResNet-20's 16 channels at 32 x 32: it costs 118 million multiplications an image against 41 million, and an epoch
     takes less time. No paper here trains it. Its shape is that of the networks of speed contests on CIFAR-10: Page
     2018, "How to train your ResNet" (DAWNBench), and Jordan 2024, "94% on CIFAR-10 in 3.29 seconds" (arXiv:2404.00498).
-    ValueError tells of fewer than 2 classes.
+
+    Raises:
+        ValueError: fewer than 2 classes.
 
     Example:
         >>> sum(p.numel() for p in ResNet8(10).parameters())

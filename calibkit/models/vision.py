@@ -90,6 +90,9 @@ def densenet(name: str, n_classes: int, stem: str = "cifar", weights: str | None
     With "cifar" the first dense block follows the convolution directly, as in Mukhoti et al.'s code. Errors are those
     of :func:`resnet`.
 
+    Raises:
+        ValueError: fewer than 2 classes, an unknown stem or weights.
+
     Example:
         >>> sum(p.numel() for p in densenet("densenet121", 10).parameters())
         6956298
