@@ -16,7 +16,10 @@ VARIABLE, REAL = "CALIBKIT_DATA", pytest.StashKey[str]()
 
 def pytest_configure(config):
     """From here on the folder is empty. A process of pytest-xdist inherits that, and is told of the real one."""
-    config.stash[REAL] = getattr(config, "workerinput", {}).get(VARIABLE) or str(_folders.cache().absolute())
+    if worker := getattr(config, "workerinput", None):
+        config.stash[REAL] = worker[VARIABLE]
+        return
+    config.stash[REAL] = str(_folders.cache().absolute())
     empty, patch = tempfile.TemporaryDirectory(prefix="no-data-"), pytest.MonkeyPatch()
     patch.setenv(VARIABLE, empty.name)
     config.add_cleanup(patch.undo)
