@@ -102,9 +102,7 @@ def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
     except ValueError:
         if not _are_strings(name, x):
             raise
-        cure = (
-            f"np.unique({name.split()[-1]}, return_inverse=True)[1] numbers them by the alphabet, as columns then are"
-        )
+        cure = f"np.unique({name.split()[-1]}, return_inverse=True)[1] numbers them by the alphabet: so must columns be"
         raise expected(name, "integers", f"strings; {cure}") from None
     if y.ndim != 1 or n_rows not in (None, len(y)):
         cure = "one-hot rows become integers by argmax(1)" if ((y == 0) | (y == 1)).all() else "rows hold 0 and 1"
