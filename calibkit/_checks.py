@@ -188,7 +188,7 @@ def could_be_probs(z: Tensor) -> bool:
 
 def check_not_sigmoids(name: str, z: Tensor) -> None:
     """Refuse to fit on probabilities in one column; ``z`` are its two columns. A batch of real ones may look so."""
-    if len(z) >= 20 and bool(((z[:, 1] >= 0) & (z[:, 1] <= 1)).all()):
+    if len(z) >= 20 and bool(((z[:, 1] >= 0) & (z[:, 1] <= 1)).all()):  # so many logits are not, but by chance
         cure = "a probability p has the logit ln(p / (1 - p)); logits z that are there by chance, the columns 0 and z"
         raise expected(name, "logits, from before the sigmoid", f"one column of numbers in [0, 1]; {cure}")
 

@@ -253,8 +253,7 @@ class Columns:
     def drawn(self, truth: Tensor, n_sets: int, seed: list[int]) -> Tensor:
         """:meth:`look` at outcomes that have the probabilities ``truth``, from the same uniform numbers for a seed."""
         parts = blocks(n_sets, max(len(truth), math.prod(self.size)), 8)
-        sizes = (part.stop - part.start for part in parts)
-        return torch.cat([self.look(y.t()) for y in draw_labels(truth, sizes, np.random.default_rng(seed))])
+        return torch.cat([self.look(y.t()) for y in draw_labels(truth, parts, np.random.default_rng(seed))])
 
     def look(self, outcomes: Tensor) -> Tensor:
         """(R, 6) statistics."""

@@ -105,7 +105,7 @@ def null_draws(
 
     Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
     """
-    names, device, parts = tuple(names), sample.labels.device, [*blocks(n_draws, len(sample), 8, BLOCK_BYTES)]
+    names, device, parts = tuple(names), sample.labels.device, blocks(n_draws, len(sample), 8, BLOCK_BYTES)
     of_top = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_gaps)}
     of_every = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_labels)}
     confidence = sample.confidence.double().cpu()
@@ -116,17 +116,17 @@ def null_draws(
 
     found = in_blocks(of_top, map(gaps, parts)) if of_top else {}
     if of_every:
-        drawn = draw_labels(sample.probs.double().cpu(), (part.stop - part.start for part in parts), rng)
+        drawn = draw_labels(sample.probs.double().cpu(), parts, rng)
         found |= in_blocks(of_every, (labels.to(device) for labels in drawn))
     return found
 
 
-def draw_labels(probs: Tensor, sizes: Iterable[int], rng: np.random.Generator) -> Iterator[Tensor]:
-    """Labels (r, N) that have the probabilities (N, K), for each number r; equal for equal numbers."""
+def draw_labels(probs: Tensor, parts: Iterable[slice], rng: np.random.Generator) -> Iterator[Tensor]:
+    """Labels (r, N) that have the probabilities (N, K), for each part of r draws."""
     ends = probs.cumsum(1)
     ends /= ends[:, -1:].clone()
-    for size in sizes:
-        uniform = torch.from_numpy(rng.random((len(probs), size)))
+    for part in parts:
+        uniform = torch.from_numpy(rng.random((len(probs), part.stop - part.start)))
         yield torch.searchsorted(ends, uniform, right=True).t()
 
 

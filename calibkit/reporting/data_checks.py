@@ -58,9 +58,8 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
     few = np.flatnonzero((counts > 0) & (counts < RAREST))
     if len(few) and n >= RAREST * k:
         least = few[counts[few].argmin()]
-        others = {1: "", 2: f", and one other class has fewer than {RAREST}"}.get(
-            len(few), f", and {len(few) - 1:,} others have fewer than {RAREST}"
-        )
+        have = "other has" if len(few) == 2 else "others have"
+        others = f", and {len(few) - 1:,} {have} fewer than {RAREST}" * (len(few) > 1)
         text = f"Of the {n:,} {name}samples only {counts[least]} are {classes[least]}{others}. "
         weight = "doubt" if k == 2 else "note"
         yield Finding(weight, "few of a class", text + f"Collect more: {RAREST} are the least to go by.")

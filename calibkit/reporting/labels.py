@@ -143,14 +143,13 @@ def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: d
 
 def has_many(given: Given) -> bool:
     """Whether each sample has labels of 0 and 1, one a column, and not one class alone."""
-    parts = [
-        part for part in (given.val, given.test) if part is not None and np.asarray(part.labels).dtype.kind in "biuf"
-    ]
-    probs = given.kind == "probabilities"
-    return any(
-        are_many(to_tensor("labels", part.labels), to_tensor("outputs", part.outputs) if probs else None)
-        for part in parts
-    )
+
+    def many(part: Part) -> bool:
+        y, said = np.asarray(part.labels), given.kind == "probabilities"
+        probs = to_tensor("outputs", part.outputs) if said else None
+        return y.ndim == 2 and y.dtype.kind in "biuf" and are_many(to_tensor("labels", y), probs)
+
+    return any(many(part) for part in (given.val, given.test) if part is not None)
 
 
 def each_label(given: Given) -> Iterator[tuple[str, Given]]:
