@@ -76,6 +76,16 @@ def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, capsys):
     assert marked <= {"mce"}  # which one bin of few samples sets
 
 
+def test_both_commands_take_another_number_of_bins(toy, tmp_path, capsys):
+    data = Logits.load(toy)
+    wanted = ece(Identity().fit(*data.val)(data.test_logits), data.test_labels, n_bins=4)
+    for command in ("evaluate", "calibrate"):
+        assert main([command, str(toy), "--bins", "4"]) == 0
+        assert row(capsys.readouterr().out, "ece")[0] == pytest.approx(wanted, abs=1e-5)
+        assert main([command, str(toy), "--bins", "0"]) == 1
+        assert "Expected `n_bins` to be an integer >= 1" in capsys.readouterr().err
+
+
 def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsys):
     """Labels drawn from the probabilities themselves."""
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibkit._arrays import is_one_column
-from calibkit._checks import expected
+from calibkit._checks import check_bins, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from calibkit.logits import HeldOut
     from calibkit.metrics.comparison import Comparison
     from calibkit.reporting import Diagnosed
+
+
+BINS: dict[str, Any] = {"type": int, "default": 15, "metavar": "N", "help": "of every binned error; default: 15"}
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -43,10 +46,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     calibrate.add_argument("--calibrator", help=f"{KEY}; default: temperature_scaling")
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=some_path, help="where to save the fitted calibrator (.npz)")
+    calibrate.add_argument("--bins", **BINS)
     calibrate.set_defaults(run=_calibrate)
 
     evaluate = commands.add_parser("evaluate", help="metrics of outputs as they are, those of test, with intervals")
     add_source(evaluate, labels=True)
+    evaluate.add_argument("--bins", **BINS)
     evaluate.add_argument("--json", action="store_true", help="print the numbers as JSON: value, low, high by metric")
     evaluate.set_defaults(run=_evaluate)
 
@@ -158,16 +163,16 @@ def _calibrate(args: argparse.Namespace) -> None:
     fitted.classes, fitted.floor = names, data.floor
     saved = fitted.save(args.out) if args.out else None  # before a reader of the table closes the pipe
     tell(f"comparing on {len(data.test.labels)} samples, each metric on 1,000 resamples ...")
-    _compare(fitted, data.test)
+    _compare(fitted, data.test, args.bins)
     if saved:
         print(f"saved {saved}")
 
 
-def _compare(fitted: Calibrator, test: HeldOut) -> None:
+def _compare(fitted: Calibrator, test: HeldOut, n_bins: int) -> None:
     """Print each metric before and after, and what became worse."""
     from calibkit.metrics import REPORTED
 
-    methods = _measured(test, "before")
+    methods = _measured(test, "before", n_bins)
     methods.add("after", fitted(test.logits))
     print(fitted)
     print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95% interval   on {len(test.labels)} test samples")
@@ -186,6 +191,7 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
     from calibkit.reporting import diagnose
     from calibkit.reporting.labels import has_many
 
+    check_bins(args.bins)
     given = read_source(args, args.labels)
     if has_many(given):
         parts = [part.labels for part in (given.val, given.test) if part is not None and part.labels is not None]
@@ -198,12 +204,12 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
     return given.classes, found
 
 
-def _measured(held: HeldOut, name: str) -> Comparison:
+def _measured(held: HeldOut, name: str, n_bins: int) -> Comparison:
     """The metrics of a network as it is."""
     from calibkit.metrics import REPORTED
     from calibkit.metrics.comparison import Comparison
 
-    methods = Comparison(held.labels, REPORTED, groups=held.groups)
+    methods = Comparison(held.labels, REPORTED, groups=held.groups, n_bins=n_bins)
     methods.add(name, held.probs)
     return methods
 
@@ -214,7 +220,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     _, data = _data(args)
     test, of = data.test or data.val, "" if data.test is None else "test "
     tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
-    methods = _measured(test, "test")
+    methods = _measured(test, "test", args.bins)
     if args.json:
         found = {name: methods.of("test", name)._asdict() for name in REPORTED}
         finite = {name: {k: x if math.isfinite(x) else None for k, x in each.items()} for name, each in found.items()}
