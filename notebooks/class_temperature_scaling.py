@@ -930,8 +930,7 @@ plt.show()
 # ### Table I: before, one temperature, class temperatures
 #
 # In this table and the next, each printed number stands next to ours, with a badge that tells what became of it. Rows that nobody ran here are folded
-# away. A number in parentheses comes from a smaller stand-in, of which only the direction counts. Our ResNet-20 stands in for the ResNet-110, and our twenty-class
-# network for the ResNet-50 on Tiny-ImageNet. The {ref}`protocol <sec-verdicts>` has the rule. CTS is compared with one temperature, and U-CTS with
+# away. A number in parentheses comes from a stand-in. The {ref}`protocol <sec-verdicts>` has the rule. CTS is compared with one temperature, and U-CTS with
 # CTS. Ours is CTS as the text describes it. Where only the rule of the authors' code gives the printed number, the badge tells.
 #
 # In both tables the ResNet-50 for CIFAR-10 with LS is our own training, of 20 epochs instead of 350. The nine other rows without parentheses are

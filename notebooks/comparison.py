@@ -91,7 +91,7 @@ ours, effects, third = (
     results.load("ours").query(not_swept),
     results.load_effects()
     .query(not_swept)
-    .query("source != 'public'"),  # only NC was fitted there
+    .query("source != 'public'"),  # they count for NC alone
     results.load("third_party").query("source == 'calarena'"),
 )
 effects["chance"] = [chance_of(row) for row in effects.itertuples()]

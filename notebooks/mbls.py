@@ -778,8 +778,7 @@ table(
 #
 # The rule behind the badges is in the {ref}`protocol <sec-verdicts>`, and the {ref}`ledger <sec-counts>` counts the
 # answers table by table. The paper's ResNet-50 on CIFAR-10 answers for the losses that we trained it with, once each and for
-# 20 epochs. For the others the ResNet-20 of this book stands in and, trained on {ref}`twenty classes <sec-mbls-tiny>`, for
-# the ResNet-50 on Tiny-ImageNet. The paper's table compares MbLS with label smoothing, and the other losses with
+# 20 epochs. For the other losses a stand-in answers. The paper's table compares MbLS with label smoothing, and the other losses with
 # cross-entropy.
 #
 # (sec-mbls-proposition)=

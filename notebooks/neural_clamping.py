@@ -909,8 +909,8 @@ accuracy and entropy allow ({{numref}}`fig-nc-impossible`), in percent {", ".joi
 # ```{counts} neural_clamping
 # ```
 #
-# The paper's networks are a ResNet-110, a Wide-ResNet-40-10 and a DenseNet-121 on CIFAR-100. Ours is a ResNet-20 that
-# was trained for 24 epochs, and stands in for the first. Its images are split like theirs, 45,000 / 5,000 / 10,000.
+# The paper's networks are a ResNet-110, a Wide-ResNet-40-10 and a DenseNet-121 on CIFAR-100. Our ResNet-20 stands in for the
+# first, and its images are split like theirs, 45,000 / 5,000 / 10,000.
 # The paper's Figure 1 is {numref}`fig-nc-idea`. This command fits everything again, and records it:
 #
 # ```bash

@@ -9,7 +9,10 @@ from pathlib import Path
 from calibkit import __main__ as command_line
 from calibkit._checks import check_choice, expected
 
-LOGITS = "a Logits file (.npz), a folder of val_logits.npy and so on, or a name that `calibkit networks` lists"
+LOGITS = (
+    "a Logits file (.npz), a folder of val_logits.npy and so on, a name that `calibkit networks` lists, or public "
+    "weights, as weights/cifar100_resnet56"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _record(args: argparse.Namespace) -> None:
+    from book.kit.notebook import public_networks
+    from book.kit.notebook.trained_network import PUBLIC
     from book.kit.results.record import record
     from book.kit.results.record_losses import record_all, record_losses
 
@@ -60,10 +65,12 @@ def _record(args: argparse.Namespace) -> None:
     if args.all:
         record_all(again=args.again)
         return
+    stored = [name for name in args.logits if name not in PUBLIC]
     for name in args.logits:
-        print(f"{name}: {record(name, again=args.again)} rows are new", flush=True)
-    if len(args.logits) > 1:
-        print(f"{record_losses(args.logits)} differences of losses are new")
+        new = record(name, again=args.again) if name in stored else public_networks.record(name)
+        print(f"{name}: {new} rows are new", flush=True)
+    if len(stored) > 1:
+        print(f"{record_losses(stored)} differences of losses are new")
 
 
 def _refit(_: argparse.Namespace) -> None:

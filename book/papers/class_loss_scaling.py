@@ -48,5 +48,13 @@ falls from {ours}`ece cifar10_lt densenet40 temperature_scaling` to
     ),
     published="sctl-",
     public_tables=("1", "3"),
-    stand_ins={"resnet110": "resnet20"},
+    stand_ins={
+        "resnet110": "resnet20",
+        "cifar10/resnet110_sd": "resnet50",
+        "cifar100/resnet110_sd": "resnet56_b",
+        "cifar100/densenet40": "densenet40_bc",
+        "cifar100_lt/densenet40": "resnet20",
+        "wide_resnet_32": "resnet8",
+        "wide_resnet_28": "resnet8",
+    },
 )

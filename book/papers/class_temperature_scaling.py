@@ -39,5 +39,11 @@ trained with label smoothing there is one, against one temperature fitted by ECE
     replay=lambda method: f"{CTS} accuracy_constraint=running" if method == CTS else method,
     published="cts-",
     public_tables=("III",),
-    stand_ins={"resnet110": "resnet20", "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20"},
+    stand_ins={
+        "resnet110": "resnet20",
+        "cifar100/resnet50": "resnet56_b",
+        "cifar100/densenet121": "densenet40_bc",
+        "wide_resnet_26_10": "resnet8",
+        "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
+    },
 )

@@ -39,5 +39,5 @@ Accuracy falls by 0.8 to 2.0 points from a random start, and by 0.1 to 0.8 point
     network="cifar100/resnet110",
     recipe="class_temperature_scaling",  # it prints none; that paper has one for the same network of CIFAR-100
     method_base=_base,
-    stand_ins={"resnet110": "resnet20"},
+    stand_ins={"resnet110": "resnet20", "wide_resnet_40_10": "resnet8", "densenet121": "densenet40_bc"},
 )

@@ -99,6 +99,7 @@ def halved(fits):
 
 def test_a_fit_with_halves_of_its_own_is_measured_on_them(fits):
     methods, labels = halved(fits)
+    assert "none" not in restarts.measured({"none": []} | methods, labels, ["ece"]).index.get_level_values(0)
     values = restarts.measured(methods, labels, ["ece"])
     for i in range(3):
         assert values.loc[("NC", i), "ece"] == pytest.approx(ece(methods["NC"][i], labels[i]), abs=1e-12)
@@ -131,3 +132,11 @@ def test_the_chance_over_draws_that_agree_is_that_of_each(fits):
     three = restarts.differences(of_draws, [("NC", "TS")], np.stack([labels] * 3))
     for a, b in zip(one, three, strict=True):
         assert b["chance"] == pytest.approx(a["chance"], rel=1e-9) and b["value"] == pytest.approx(a["value"])
+
+
+def test_draws_that_are_sure_of_opposite_signs_leave_chance():
+    """As of two fits to one optimum, whose distance is rounding."""
+    row = {"value": 1e-12, "low": 1e-12, "high": 1e-12, "chance": 0.0}
+    both = restarts._over_draws([row, row | dict.fromkeys(("value", "low", "high"), -1e-12)])
+    assert both["chance"] == 1 and both["value"] == 0
+    assert restarts._over_draws([row, row])["chance"] < 1e-300

@@ -95,14 +95,14 @@ def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights()
     for tail, even in ((TAIL, PUBLISHED), (OUR_TAIL, OURS)):
         whole = means(CLS, "ece", tail)
         assert (means(EQUAL, "ece", tail) < whole / 2).all()
-        assert whole.max() < means(CLS, "ece", even).min() - 0.004 and whole[0] < means(CLS, "ece", even)[0] - 0.01
+        assert whole.max() < means(CLS, "ece", even).min() - 0.003 and whole[0] < means(CLS, "ece", even)[0] - 0.01
     inside = {kind: [over_networks(strata(CLS, m)[kind]).below() for m in ("ece", "nll")] for kind in (PUBLISHED, TAIL)}
     assert inside[TAIL] == ["holds"] * 2 and inside[PUBLISHED] != ["holds"] * 2  # the green corner
     for key in (TS, "ets", "pts", CTS):
         rows = values(f"{key}:class_loss_scaling", "ece", CTS + ":nll" if key == CTS else key, dataset="cifar10_lt")
         assert len(rows) == 5 and (rows < 0).all()
     found = words(EQUAL, method=CLS, metric="ece", dataset="cifar100_lt")
-    assert sorted(found) == ["does not hold", "not decided", "not decided"]
+    assert sorted(found) == ["does not hold"] * 2 + ["not decided"] * 2
     for dataset in ("cifar10", "cifar100"):
         assert (values(CLS, "ece", EQUAL, dataset=dataset).abs() < 0.004).all()
 
@@ -110,8 +110,9 @@ def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights()
 def test_the_corrected_prior_on_the_front_page_and_in_the_comparison():
     prior, equal = (values(key, "ece", dataset="cifar10_lt").mean() for key in (PRIOR, EQUAL))
     assert "lowers the ECE about as much on average" in text("index") and 0.75 < prior / equal < 1.33
-    hundred = select(effects(), TS, method=PRIOR, dataset="cifar100_lt").set_index("metric")["value"]
-    assert hundred["ece"] > 0 < hundred["nll"] and hundred["accuracy"] < 0
+    hundred = {metric: words(TS, method=PRIOR, dataset="cifar100_lt", metric=metric) for metric in ("ece", "nll")}
+    assert [*hundred["ece"]] == ["not decided"] * 2 and [*hundred["nll"]] == ["does not hold"] * 2
+    assert (values(PRIOR, "accuracy", dataset="cifar100_lt") < 0).all()
     for metric in ("ece", "nll"):  # no other choice of a calibrator gains as much
         rows = select(effects(), TS, metric=metric, dataset="cifar10_lt")
         plain = rows[~rows["method"].str.contains(":|prior")].groupby("network")["value"].min()
@@ -155,14 +156,14 @@ def test_the_limits_on_the_front_page():
 
 
 def test_one_temperature_in_the_guide():
-    """In a hundredth of a second; the best of all calibrators on two networks of 20; choices move tenths of a point."""
+    """In a hundredth of a second; the best of all calibrators on two networks of 21; choices move tenths of a point."""
     assert pd.read_csv(_folders.stored() / "fits.csv", index_col="method").loc[TS].astype(float).max() < 0.1
     rows = select(effects(), TS)
     rows = rows[rows["network"].isin(whole_networks("pts", "spline")) & ~rows["method"].str.contains(":|prior")]
     others = rows[rows["method"] != "identity"]
     for metric in ("ece", "nll"):
         best = others[others["metric"] == metric].groupby("network")["value"].min()
-        assert len(best) == 20 and (best >= 0).sum() <= 2, metric
+        assert len(best) == 21 and (best >= 0).sum() <= 2, metric
     rows = rows[(rows["metric"] == "ece") & ~rows["method"].str.contains("matrix_scaling$|binning|isotonic")]
     moved = rows[rows["method"] != "identity"]["value"]
     assert rows[rows["method"] == "identity"]["value"].median() > 0.01 and (moved.abs() < 0.01).mean() > 0.5
@@ -176,7 +177,8 @@ def test_one_temperature_in_the_guide():
 
 def test_numbers_of_methods_in_the_guide():
     for key in ("ms_odir", "dir_odir"):
-        assert sorted(np.sign(values(key, "nll", dataset="cifar100_lt"))) == [-1, -1, 1]
+        of_key = words(TS, method=key, dataset="cifar100_lt", metric="nll")
+        assert sorted(of_key) == ["does not hold", "holds", "holds", "not decided"]
     assert all(of.below() != "holds" for kind in (OURS, OUR_TAIL) for of in less_one(CTS, kind, "ece"))
     assert (less(wide("calarena"), "nll")[["histogram_uniform", "histogram_quantile", "bbq"]].min() > 0).all()
     assert not load("ours").query("dataset == 'camvid' and method == 'pts' and metric == 'ece'").empty

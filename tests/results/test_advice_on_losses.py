@@ -195,7 +195,7 @@ def test_gp_calibration_in_the_guide():
     assert published["nll", "better"] == 10 and published["ece", "better"] == 4 and (rows["word"] != "worse").all()
     assert "it is clearly better on as many published networks as the map" in text("which_method")
     alike = rows[(rows["metric"] == "nll") & ~rows["dataset"].isin(["camvid", "20newsgroups"])]["value"]
-    assert "alike it cost at most 0.0005 nats" in text("which_method") and 0 < alike.max() < 0.00055
+    assert "alike it cost at most 0.002 nats" in text("which_method") and 0.0015 < alike.max() < 0.0025
     to_map = [select(effects(), TS, metric="nll", method=key) for key in ("gp_calibration", "order_preserving")]
     gp, of_map = (of.set_index("dataset")["value"] for of in to_map)
     assert "its NLL is higher than the map's" in text("which_method")
@@ -220,4 +220,4 @@ def test_the_increasing_map_in_the_comparison():
     rows = select(effects(), TS, metric="nll", method="order_preserving")
     brier = rows[(rows["loss"] == "brier") & (rows["source"] == "published-logits")]
     assert -0.1 < over_networks(brier).value < -0.02 and over_networks(brier).below() == "holds"
-    assert (rows["dataset"] == "cifar100_lt").sum() == 1
+    assert (rows["dataset"] == "cifar100_lt").sum() == 2

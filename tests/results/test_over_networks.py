@@ -115,5 +115,6 @@ def test_it_is_added_in_squares_to_that_of_seeds():
 
 def test_the_claims_on_calibrators_have_it():
     rows = load_effects().query("method == 'class_temperature_scaling' and base_method == @TS and metric == 'nll'")
-    rows = rows[rests_on_gone(rows) == 0]
+    halved = rows["source"] == "public"  # each draw of halves is a fit to other samples
+    rows = rows[(rests_on_gone(rows) == 0) & ~halved]
     assert rows["fit_error"].notna().all() and (rows["fit_error"] > 0).all()

@@ -20,16 +20,19 @@ APART = ("camvid", "20newsgroups", SAME_AGAIN)
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
     """The rows of :func:`book.kit.results.load_effects` of one base, and ``where``, with a column ``network`` of names.
 
-    The base is the calibrator that is subtracted, and the training loss; None: that of the network itself.
+    The base is the calibrator that is subtracted, and the training loss; None: that of the network itself. Of public
+    networks the rows of Neural Clamping alone: they were calibrated on halves of the test images, in draws that overlap,
+    so that a mean over networks would count those images twice.
 
     Example:
         >>> rows = pd.DataFrame({"dataset": "a", "model": "b", "loss": "mbls", "base_loss": ["mbls", "cross_entropy"]})
-        >>> rows = rows.assign(base_method="identity", metric="ece", source="ours")
+        >>> rows = rows.assign(base_method="identity", metric="ece", source="ours", method="temperature_scaling")
         >>> select(rows, "identity", metric="ece")[["network", "base_loss"]].to_numpy().tolist()
         [['a/b, mbls', 'mbls']]
     """
     of_base = effects["loss"] if base_loss is None else base_loss
     rows = effects[(effects["base_method"] == base_method) & (effects["base_loss"] == of_base)]
+    rows = rows[(rows["source"] != "public") | rows["method"].str.startswith("neural_clamping")]
     rows = csv_rows.select(rows, **where)
     return rows.assign(network=network_names(rows))
 

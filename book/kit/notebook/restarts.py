@@ -8,6 +8,7 @@ averaged, and more draws do not narrow them. How far the draws lie apart is in `
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -103,8 +104,9 @@ def difference(
 
 
 def _samples(fits: Sequence[Array], labels: Array) -> list[tuple[Array, Array]]:
-    """Probabilities and labels of each fit."""
-    return list(zip(fits, labels if np.ndim(labels) == 2 else [labels] * len(fits), strict=True))
+    """Probabilities and labels of each fit; none of a method without any."""
+    of_fits = labels if np.ndim(labels) == 2 and len(fits) else [labels] * len(fits)
+    return list(zip(fits, of_fits, strict=True))
 
 
 def rows(
@@ -180,11 +182,17 @@ def _by_metric(runs: dict | Sequence[dict]) -> dict[str, list]:
 
 
 def _over_draws(rows: Sequence[dict]) -> dict:
-    """One difference from those of several draws of halves: all means; the chance is that of the mean z-score."""
+    """One difference from those of several draws of halves: all means; the chance is that of the mean z-score. One that
+    is infinite speaks for all.
+    """
     if (n := len(rows)) == 1:
         return rows[0]
+    for row in rows:
+        if math.isinf(row["value"]):
+            return row
     mean = {name: float(np.mean([row[name] for row in rows])) for name in ("value", "low", "high")}
-    z = np.mean([math.copysign(math.sqrt(2) * erfcinv(row["chance"]), row["value"]) for row in rows])
+    chances = [max(row["chance"], sys.float_info.min) for row in rows]  # of 0 the z-score is infinite
+    z = np.mean([math.copysign(math.sqrt(2) * erfcinv(p), row["value"]) for p, row in zip(chances, rows, strict=True)])
     error = float(np.std([row["value"] for row in rows], ddof=1)) / math.sqrt(n)
     chance = math.erfc(abs(z) / math.sqrt(2))
     return rows[0] | mean | {"chance": chance, "seed_error": error, "seed_df": n - 1, "n_seeds": n, "base_seeds": n}

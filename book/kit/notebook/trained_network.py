@@ -23,11 +23,14 @@ from calibkit.training.batches import Feed
 
 #: Networks that others trained on all training images: what they are, and how they take their inputs.
 PUBLIC = {
-    f"weights/cifar100_resnet{depth}": (
-        Network("cifar100", f"resnet{depth}_b"),
-        {"mean": (0.5070, 0.4865, 0.4409), "std": (0.2673, 0.2564, 0.2761)},
-    )
-    for depth in (20, 56)
+    "weights/cifar100_densenet40bc": (Network("cifar100", "densenet40_bc"), {}),
+    **{
+        f"weights/cifar100_resnet{depth}": (
+            Network("cifar100", f"resnet{depth}_b"),
+            {"mean": (0.5070, 0.4865, 0.4409), "std": (0.2673, 0.2564, 0.2761)},
+        )
+        for depth in (20, 56)
+    },
 }
 
 

@@ -12,7 +12,7 @@ not run               none of these: there is no measurement on the network, or 
 ====================  =================================================================================================
 
 The paper's logits come before our own networks. Two more columns have answers of less weight, where there is neither:
-``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` a network of ours, smaller or on similar
+``elsewhere`` is what others measured on the paper's networks, and ``stand_in`` another network, smaller or on similar
 data, of which the direction alone counts.
 """
 

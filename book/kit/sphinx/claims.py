@@ -1,7 +1,8 @@
 """Sphinx extension of the papers' claims: the box at the head of a chapter, the counts at its end, and all together.
 
 ``{brief} PAPER`` has what stands in the box, beside it the small picture of the paper, and below where it is found.
-``{counts} PAPER`` says what became of its claims, on what that rests, and draws the bar of its printed numbers.
+``{counts} PAPER`` says what became of its claims, on what that rests and what stands in for its networks, and draws the
+bar of its printed numbers.
 ``{claimmatrix}`` draws every row of the ledger as a coloured square or circle, a line a paper.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from docutils import nodes
 from pybtex.database import parse_file
 
+from book.kit.notebook.display_names import DATASETS, shown
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.directives import Computed, extension, html
@@ -49,6 +51,21 @@ def outcome(paper: str) -> list[str]:
         f"**{len(rows) - asked} claims{ours}** in the {{doc}}`/book/ledger`: {_counted(rows['verdict'])}.",
         f"**Evidence** ({{ref}}`explained <sec-ledger-reading>`): {_counted(rows['strength'])}.",
     ]
+
+
+def stand_ins(paper: str) -> list[str]:
+    """A line of Markdown on what stands in for which network of a paper."""
+    of: dict[str, list[str]] = {}
+    for theirs, ours in PAPERS[paper].stand_ins.items():
+        of.setdefault(ours, []).append(_network(theirs))
+    said = "; ".join(f"{_network(ours)} for {' and '.join(theirs)}" for ours, theirs in of.items())
+    return [f"**{{term}}`Stand-ins <stand-in>`**, of which only the direction counts: {said}."]
+
+
+def _network(name: str) -> str:
+    """A model, with its data where they are named, as a page shows it."""
+    data, _, model = name.rpartition("/")
+    return f"{shown(model)} ({DATASETS[data]})" if data else shown(model)
 
 
 def lost(paper: str) -> list[str]:
@@ -110,7 +127,7 @@ class Counts(Computed):
     def run(self) -> list[nodes.Node]:
         """Paragraphs, and the bar."""
         paper = str(check_choice("paper", self.arguments[0], PAPERS))
-        lines = [part for line in (*outcome(paper), *lost(paper)) for part in (line, "")]
+        lines = [part for line in (*outcome(paper), *stand_ins(paper), *lost(paper)) for part in (line, "")]
         counts = answers("paper").loc[paper]
         return [*self.parse(lines), nodes.raw("", bar(counts) + legend(counts), format="html")]
 
