@@ -21,8 +21,8 @@ def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None
     """The rows of :func:`book.kit.results.load_effects` of one base, and ``where``, with a column ``network`` of names.
 
     The base is the calibrator that is subtracted, and the training loss; None: that of the network itself. Of public
-    networks the rows of Neural Clamping alone: they were calibrated on halves of the test images, in draws that overlap,
-    so that a mean over networks would count those images twice.
+    networks the rows of Neural Clamping alone: they were calibrated on halves of the test images, in draws that
+    overlap, so that a mean over networks would count those images twice.
 
     Example:
         >>> rows = pd.DataFrame({"dataset": "a", "model": "b", "loss": "mbls", "base_loss": ["mbls", "cross_entropy"]})

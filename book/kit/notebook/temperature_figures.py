@@ -39,7 +39,8 @@ def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None) -
 
 
 def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = None) -> Axes:
-    """Points (x, y), each (N,), of several samples by name; the legend gives the correlation in each.
+    """Points (x, y), each (N,), of several samples by name; the legend gives the correlation in each. Of many points
+    some thirty are drawn.
 
     ValueError tells of x and y of different lengths, and of more samples than colours.
 
@@ -55,7 +56,7 @@ def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = 
             raise expected("samples", "pairs (x, y) of one length", f"{np.shape(x)} and {np.shape(y)} for {name!r}")
     ax = axes_of(ax)
     for (name, (x, y)), color in zip(samples.items(), plots.COLORS, strict=False):
-        ax.plot(x, y, ".", color=color, label=f"{name}: {np.corrcoef(x, y)[0, 1]:+.2f}")
+        ax.plot(x, y, ".", color=color, markevery=max(1, len(x) // 30), label=f"{name}: {np.corrcoef(x, y)[0, 1]:+.2f}")
     ax.legend()
     return ax
 
