@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cells_and_pages import by_id, checked, says, told
+from cells_and_pages import by_id, chapter, checked, says, told
 from scipy import special, stats
 
 from book.kit.notebook.over_networks import select, stratum
@@ -278,3 +278,16 @@ def test_the_backbones_of_the_ledger():
         assert said.format(*of[loss].map("{:.1f}".format)) in row["effect"]
     spread = of.max() - of.min()
     assert spread["mbls"] < spread[CE] and of.loc["resnet8", "mbls"] > of.loc["resnet8", CE]
+
+
+def test_a_printed_error_that_one_temperature_raises_in_the_class_loss_chapter():
+    """Of the WRN-28 for CIFAR-100-LT; its rows and those of LS and FL are all of the opposite direction."""
+    rows = compare("class_loss_scaling", "2").query("dataset == 'cifar100_lt' and model == 'wide_resnet_28'")
+    of = rows.query("metric == 'ece'").set_index("method")
+    before, after = of.loc[["identity", TS], "printed"]
+    assert f"raises the printed ECE, from {before} to {after}%, and lowers" in chapter("class_loss_scaling")
+    assert of.loc[TS, "stand_in_value"] < of.loc["identity", "stand_in_value"]
+    every = pd.concat([compare("class_loss_scaling", table) for table in "1234"])
+    opposite = every[(every["verdict"] == "opposite direction") | (every["stand_in_verdict"] == "opposite direction")]
+    plain = opposite[~opposite["method"].str.contains("label_smoothing|focal")]
+    assert len(opposite) > len(plain) > 0 and {*plain["model"]} == {"wide_resnet_28"}
