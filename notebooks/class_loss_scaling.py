@@ -65,6 +65,7 @@ from scipy.optimize import minimize_scalar
 from book.kit import results
 from book.kit.notebook import (
     optimiser_stops,
+    over_networks,
     paper_tables,
     pictures,
     temperature_figures,
@@ -281,14 +282,14 @@ KEYS = {
 }
 assert class_weights(A).allclose(ClassLossScaling().scales(A))
 ours, effects = results.load("ours"), results.load_effects()
-compared = effects[
-    effects["dataset"].str.match("cifar100?(_lt)?$")
-    & (effects["loss"] == "cross_entropy")
-    & (effects["method"] == KEYS["TS"]["CLS"])
-    & (effects["base_method"] == KEYS["TS"]["balanced"])
-    & (effects["metric"] == "ece")
-    & (effects["source"] != "public")  # halves of the test images of the others
-]
+compared = over_networks.select(
+    effects,
+    KEYS["TS"]["balanced"],
+    method=KEYS["TS"]["CLS"],
+    loss="cross_entropy",
+    metric="ece",
+)
+compared = compared[compared["dataset"].str.match("cifar100?(_lt)?$")]
 WHERE = ["dataset", "model", "loss", "source"]
 networks = {
     (

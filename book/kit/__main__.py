@@ -65,11 +65,10 @@ def _record(args: argparse.Namespace) -> None:
     if args.all:
         record_all(again=args.again)
         return
-    stored = [name for name in args.logits if name not in PUBLIC]
     for name in args.logits:
-        new = record(name, again=args.again) if name in stored else public_networks.record(name)
+        new = public_networks.record(name) if name in PUBLIC else record(name, again=args.again)
         print(f"{name}: {new} rows are new", flush=True)
-    if len(stored) > 1:
+    if len(stored := [name for name in args.logits if name not in PUBLIC]) > 1:
         print(f"{record_losses(stored)} differences of losses are new")
 
 

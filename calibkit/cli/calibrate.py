@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from calibkit.reporting import Diagnosed
 
 
-BINS: dict[str, Any] = {"type": int, "default": 15, "metavar": "N", "help": "of every binned error; default: 15"}
-
-
 def add_to(commands: argparse._SubParsersAction) -> None:
     """Add the three commands."""
     apply = commands.add_parser("apply", help="calibrated probabilities of new outputs")
@@ -46,14 +43,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     calibrate.add_argument("--calibrator", help=f"{KEY}; default: temperature_scaling")
     calibrate.add_argument("--objective", help="what the fit minimises, where the calibrator takes one")
     calibrate.add_argument("--out", type=some_path, help="where to save the fitted calibrator (.npz)")
-    calibrate.add_argument("--bins", **BINS)
     calibrate.set_defaults(run=_calibrate)
 
     evaluate = commands.add_parser("evaluate", help="metrics of outputs as they are, those of test, with intervals")
     add_source(evaluate, labels=True)
-    evaluate.add_argument("--bins", **BINS)
     evaluate.add_argument("--json", action="store_true", help="print the numbers as JSON: value, low, high by metric")
     evaluate.set_defaults(run=_evaluate)
+    for command in (calibrate, evaluate):
+        command.add_argument("--bins", type=int, default=15, metavar="N", help="of every binned error; default: 15")
 
 
 def _apply(args: argparse.Namespace) -> None:

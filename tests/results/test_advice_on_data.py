@@ -92,10 +92,10 @@ def test_the_gap_that_the_opening_figure_closes():
 
 
 def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights():
-    for tail, even in ((TAIL, PUBLISHED), (OUR_TAIL, OURS)):
+    for tail, even, gap in ((TAIL, PUBLISHED, 0.004), (OUR_TAIL, OURS, 0.003)):
         whole = means(CLS, "ece", tail)
         assert (means(EQUAL, "ece", tail) < whole / 2).all()
-        assert whole.max() < means(CLS, "ece", even).min() - 0.003 and whole[0] < means(CLS, "ece", even)[0] - 0.01
+        assert whole.max() < means(CLS, "ece", even).min() - gap and whole[0] < means(CLS, "ece", even)[0] - 0.01
     inside = {kind: [over_networks(strata(CLS, m)[kind]).below() for m in ("ece", "nll")] for kind in (PUBLISHED, TAIL)}
     assert inside[TAIL] == ["holds"] * 2 and inside[PUBLISHED] != ["holds"] * 2  # the green corner
     for key in (TS, "ets", "pts", CTS):
