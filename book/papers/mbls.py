@@ -43,7 +43,7 @@ ResNet-8.
     loss_bases=("label_smoothing", "mbls", WITHOUT_MARGIN),
     stand_ins={
         "cifar10/resnet50": "resnet20",
-        "cifar10/resnet101": "resnet50",
+        "cifar10/resnet101": "resnet8",
         "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
         "deeplabv3_resnet34": "camvid/deeplabv3_resnet34",
         "deeplabv3_resnet50": "camvid/deeplabv3_resnet34",
