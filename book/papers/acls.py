@@ -51,7 +51,7 @@ The printed gradient belongs to no loss. That of the public code is another, of 
     loss_bases=("acls", "crl"),
     stand_ins={
         "cifar10/resnet50": "resnet20",
-        "cifar10/resnet101": "resnet8",
+        "cifar10/resnet101": "resnet20",
         "tiny_imagenet/resnet50": "tiny_imagenet_20/resnet20",
         "deeplabv3_resnet50": "camvid/deeplabv3_resnet34",
     },

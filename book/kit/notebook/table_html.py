@@ -112,8 +112,7 @@ def _badge(answer: str, hint: str = "") -> str:
     if not badge(answer):
         return '<span class="answer"></span>'
     said = f"{answer}; {hint}" if hint else answer
-    words = f'role="img" aria-label="{said}" title="{said}"'
-    return f' <span class="answer {style_of(answer)}" {words}>{badge(answer)}</span>'
+    return f' <span class="answer {style_of(answer)}" role="img" title="{said}">{badge(answer)}</span>'
 
 
 def style_of(answer: str) -> str:
