@@ -771,8 +771,8 @@ Test sets score {fresh.mean():.1f}% on average. Ours has {value:.1f}%, and its r
 #
 # 1. We mirror the percentile interval at $v$, to the *reflected* interval $[2v - h, \; 2v - l]$
 #    {cite:p}`davison1997bootstrap`.
-# 2. It starts at 0 unless $v$ is above the 97.5% quantile of what a calibrated classifier would score here, and never
-#    below 0.
+# 2. It never starts below 0. It starts at 0 if $v$ is not above the 97.5% quantile of what a calibrated classifier would
+#    score here.
 # 3. Its upper end is at least $v + (h - l) / 2$.
 #
 # The last two repair the mirror near zero, where it takes off too little. In simulations with a known truth, such
