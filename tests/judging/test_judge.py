@@ -1,6 +1,7 @@
 """``calibkit judge``: its numbers against the book's, what it sees, and what a crash costs."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -282,6 +283,12 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     monkeypatch.setattr(judging, "zoo", dict)
     assert main(["judge", "ets"]) == 1
     assert "Expected `networks` to be those of the book, in its checkout: work there" in capsys.readouterr().err
+
+
+def test_a_network_that_is_none_is_told_of_the_option():
+    for name in ("nothing", "noth*"):
+        with pytest.raises(ValueError, match=f"^Expected `networks` to be .* but got '{re.escape(name)}'"):
+            judging.judge("ets", [name])
 
 
 def test_by_default_one_seed_of_each_training():
