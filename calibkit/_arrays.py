@@ -23,6 +23,11 @@ def detached(x: object) -> object:
     return x.detach() if isinstance(x, Tensor) else x
 
 
+def collected(x: Any) -> Any:
+    """A lazy table, as a LazyFrame of polars, with its numbers; whatever else as it is."""
+    return x.collect() if hasattr(x, "collect_schema") and hasattr(x, "collect") else x
+
+
 def of_own_types(x: Any, array: np.ndarray) -> np.ndarray:
     """The numbers of a table whose types are pandas' own, "Float64" or "double[pyarrow]", in place of its objects.
 

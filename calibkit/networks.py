@@ -249,11 +249,11 @@ def published() -> dict[str, Path]:
     return {path.stem: path for path in sorted((_folders.cache() / "logits").glob("*.npz"))}
 
 
-def load_logits(name: str | Path) -> Logits:
+def load_logits(name: str | Path, named: str = "logits") -> Logits:
     """The Logits of a network of the zoo, of a published one, or at a path: what :meth:`Logits.load` reads.
 
     Raises:
-        ValueError: none of the three.
+        ValueError: none of the three; it is told of the argument ``named``.
         FileNotFoundError: no such file.
     """
     name = str(name)
@@ -261,7 +261,7 @@ def load_logits(name: str | Path) -> Logits:
     if name in known or name.endswith(".npz") or (Path(name) / "val_logits.npy").exists():
         return Logits.load(known.get(name, name))
     names = "a name that `calibkit networks` lists"
-    raise _absent("logits", f"a path that ends in .npz, or {names}, or a folder with val_logits.npy and so on", name)
+    raise _absent(named, f"a path that ends in .npz, or {names}, or a folder with val_logits.npy and so on", name)
 
 
 def _absent(what: str, want: str, name: str) -> ValueError:

@@ -48,7 +48,7 @@ notebook.parameters(
     logits=str,
     n_bins=range(1, 101),
     grid_step=notebook.Real(0.0, 10.0, open_low=True),
-    grid_max=notebook.Real(0.0, 1000.0, open_low=True),
+    grid_max=notebook.Real(grid_step, 1000.0),
     max_sweeps=range(1, 101),
     n_resamples=range(10, 100_001),
     n_splits=range(2, 101),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
 import matplotlib.pyplot as plt
 import nbformat
 import nbtool
@@ -205,6 +206,14 @@ def test_possible_values_are_accepted():
 def test_missing_parameter_is_named():
     with pytest.raises(ValueError, match="Expected `x` to be defined in the cell tagged `parameters`, but got nothing"):
         notebook.parameters({}, x=range(3))
+
+
+def test_a_largest_temperature_below_the_spacing_is_told_by_its_name():
+    """And not as an empty grid, which no reader has set."""
+    cells = (cell.source for cell in jupytext.read(ROOT / "notebooks" / "class_temperature_scaling.py").cells)
+    given, checks = (next(cell for cell in cells if start in cell) for start in ("grid_max = 10.0", "grid_max="))
+    with pytest.raises(ValueError, match="^Expected `grid_max` to be .*, but got 0.05"):
+        exec(f"{given.replace('grid_max = 10.0', 'grid_max = 0.05')}\n{checks.partition('from functools')[0]}", {})
 
 
 def test_running_the_cell_again_looks_at_values_only():

@@ -120,10 +120,11 @@ class NeuralClamping(Fitted):
         super().__init__()
 
     @torch.inference_mode(False)
-    def fit(self, model: nn.Module, images: Array, labels: Array) -> Self:
+    def fit(self, model: nn.Module, images: Array, labels: Array | None = None) -> Self:
         """Fit delta and T on held-out images (N, ...), normalised as the model takes them, and labels (N,).
 
-        Returns self. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside.
+        Returns self. Inside ``torch.inference_mode`` and ``torch.autocast`` it is the same as outside. All three must
+        be given: of ``fit(logits, labels)``, as other calibrators have it, ValueError tells.
         """
         x = network.check_images(model, images)
         x = x.clone() if x.is_inference() else x
@@ -132,7 +133,7 @@ class NeuralClamping(Fitted):
             self._fit(model, x, labels, device, dtype)
         return self
 
-    def _fit(self, model: nn.Module, x: Tensor, labels: Array, device: torch.device, dtype: torch.dtype) -> None:
+    def _fit(self, model: nn.Module, x: Tensor, labels: Array | None, device: torch.device, dtype: torch.dtype) -> None:
         """Set the fitted attributes from checked images; ``device`` and ``dtype`` are those of the model."""
         n_classes = network.forward(model, x[: self.batch_size]).shape[1]
         y = check_labels(labels, len(x), n_classes, device)

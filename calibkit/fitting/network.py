@@ -46,7 +46,7 @@ def place(model: nn.Module, images: Tensor) -> tuple[torch.device, torch.dtype]:
 def check_images(model: nn.Module, images: Array) -> Tensor:
     """(N, ...) floating images, N >= 1, as the model takes them; a tensor that shares their memory where it can."""
     if not isinstance(model, nn.Module):
-        raise expected("model", "a torch.nn.Module", type(model).__name__)
+        raise expected("model", "a torch.nn.Module", f"{type(model).__name__}; the network comes before its inputs")
     x = to_tensor("images", images)
     if x.ndim < 2 or len(x) == 0:
         raise expected("images", "of shape (N, ...) with N >= 1", f"shape {tuple(x.shape)}")

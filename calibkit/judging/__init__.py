@@ -187,7 +187,7 @@ def _chosen(networks: Sequence[str] | None) -> list[str]:
         if not alike:
             raise expected("networks", "names that `calibkit networks` lists", repr(name))
         if alike == [name] and name not in known:
-            load_logits(name)  # a path; or it says what it must be
+            load_logits(name, "networks")  # a path; or it says what it must be
         found += alike
     if not found:
         raise expected("networks", "one or more", "none")

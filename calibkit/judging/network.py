@@ -86,7 +86,7 @@ class Row:
 def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int = 1000) -> Row:
     """Fit a method on a network's ``val``, judge it on ``test``; raises whatever it raises.
 
-    ``network`` is a name or a path; ``bases`` are keys to compare with, beside one temperature and the rival.
+    ``network`` is a name or a path; ``bases`` are keys to compare with, beside one temperature and the rivals.
     """
     data = load_logits(network)
     val, test = data.val, data.test
@@ -96,7 +96,8 @@ def judge_on(network: str, key: str, bases: Iterable[str] = (), n_resamples: int
     keeps = not changed and keeps_predictions(key)
     comparison = Comparison(test.labels, METRICS, groups=test.groups, n_resamples=n_resamples)
     left_out, base_seconds = {}, 0.0
-    for base in dict.fromkeys((BASE, RIVALS[keeps], *bases)):
+    rivals = RIVALS.values() if keeps else (RIVALS[False],)  # on another network it may change some
+    for base in dict.fromkeys((BASE, *rivals, *bases)):
         if len(val.labels) * need_of(base).work_of(data.n_classes) > WORK:
             left_out[base] = "its fit takes minutes"
             continue

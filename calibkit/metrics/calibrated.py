@@ -21,6 +21,8 @@ from calibkit.metrics.sample import Sample, check_groups
 SEEN, NOT_SEEN = "not calibrated", "no miscalibration seen"
 #: Numbers of bins of equal variance, the finest first: neighbours are joined.
 SCALES = (16, 8, 4, 2, 1)
+#: Statistics that differ by less are the same but for rounding.
+SAME = 1e-12
 #: Simulated test sets behind ``detectable``, and draws that many groups or a small alpha raise their number to.
 N_SETS, MOST_DRAWS = 200, 100_000
 
@@ -86,7 +88,8 @@ def calibration_test(
     "No miscalibration seen" is no proof that there is none. ``detectable`` says what would have been seen: labels are
     drawn from :math:`\mathrm{softmax}(t \log p)`, so that the network is over-confident as one with too low a
     temperature is, and t < 1 is the nearest to 1 with which a share ``power`` of 200 such test sets is called "not
-    calibrated". Errors of another shape, as gaps of both signs, can be harder to see.
+    calibrated". Errors of another shape, as gaps of both signs, can be harder to see. Where all probabilities are 0
+    and 1, or all but that, it is about the gap at which so many of the sets have an error at all.
 
     Rows count as independent. Of those that go together, as the pixels of an image, take one.
 
@@ -217,7 +220,8 @@ def smallest_tails(found: Tensor, null: Tensor) -> Tensor:
     """
     mean, rate = null.mean(0), null.mean(0) / null.var(0)
     tails = torch.special.gammaincc(mean * rate, found * rate)
-    return tails.where(null.amax(0) > 0, (found == 0).double()).amin(1)  # 0 in every draw: anything else is an error
+    varies = null.amax(0) - null.amin(0) > SAME
+    return tails.where(varies, (found <= null.amax(0) + SAME).double()).amin(1)  # the same in every draw: more is error
 
 
 def p_values(tails: Tensor, null: Tensor) -> Tensor:

@@ -46,8 +46,8 @@ def detectable(
     :math:`s \ge 1` whose true ECE is ``error``. The worse one
 
     * has a larger s, as of a temperature that is too low: for the ECE, the NLL and the Brier score;
-    * predicts the second class in place of the first where the two differ by less than some m in log-probability: for
-      the accuracy, which s does not change.
+    * predicts the second class in place of the first in the share m of the inputs where the two differ least in
+      log-probability, of equals in the first ones: for the accuracy, which s does not change.
 
     A test set is n inputs, drawn with replacement, and labels drawn from :math:`\pi`. The difference is *seen* where
     the worse one measures worse with a p-value of at most ``alpha``, the one of
@@ -74,7 +74,8 @@ def detectable(
         n_bins: of the ECE.
 
     Returns:
-        ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough.
+        ``{name: difference}``: positive, a fraction, of the NLL in nats; infinite where no s or m is enough. Where
+        every prediction is right, no network can be too sure, and only the accuracy is finite.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, another metric, ``error`` that no s has, ``power``
@@ -137,10 +138,12 @@ def sharpened(log_probs: Tensor, s: float) -> Tensor:
     return (s * log_probs).log_softmax(1)
 
 
-def swapped(log_probs: Tensor, margin: float) -> Tensor:
-    """The first and the second class exchanged where they differ by less than ``margin``."""
+def swapped(log_probs: Tensor, share: float) -> Tensor:
+    """The first and the second class exchanged in the share of the rows where they differ least."""
     two, classes = log_probs.topk(2, dim=1)
-    return log_probs.scatter(1, classes, torch.where(two[:, :1] - two[:, 1:] < margin, two.flip(1), two))
+    nearest = (two[:, 0] - two[:, 1]).argsort(stable=True)[: round(share * len(two))]
+    two[nearest] = two[nearest].flip(1)
+    return log_probs.scatter(1, classes, two)
 
 
 def row_losses(name: str, log_probs: Tensor) -> Tensor:

@@ -19,7 +19,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partialmethod
 from typing import Any, get_args
 
 import torch
@@ -172,19 +171,22 @@ class Entropy(StreamingMetric):
 class ECE(StreamingMetric):
     """Streaming ``ece``: 3 sums a bin; the arguments are ``n_bins`` and those of ``Accuracy``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "ece")
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("ece", n_bins, **kwargs)
 
 
 class MCE(StreamingMetric):
     """Streaming ``mce``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "mce")
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("mce", n_bins, **kwargs)
 
 
 class DebiasedECE(StreamingMetric):
     """Streaming ``debiased_ece``: 3 sums a bin; the arguments are those of ``ECE``."""
 
-    __init__ = partialmethod(StreamingMetric.__init__, "debiased_ece")
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__("debiased_ece", n_bins, **kwargs)
 
 
 class ClasswiseECE(StreamingMetric):

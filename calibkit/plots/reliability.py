@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -208,11 +209,11 @@ def reliability_by_group(
 def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool = True, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
+    signature(_numbers).bind(None, None, **options)  # TypeError of an unknown option, without the name of a function
     numbers = [_numbers(of.probs, of.labels, **options) for of in samples.values()]  # or it raises, without a figure
     columns = min(len(samples), COLUMNS)
     rows, size = -(-len(samples) // columns), SIZE[columns]
-    figsize = (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3)
-    fig = figure_of(fig, figsize)
+    fig = figure_of(fig, (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, title, of in zip(panels.flat, samples, numbers, strict=False):
         _draw(ax, *of, counts=counts)

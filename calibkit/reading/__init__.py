@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args
 import numpy as np
 import torch
 
+from calibkit._arrays import collected
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
@@ -244,6 +245,7 @@ def _array(name: str, x: object) -> np.ndarray:
     """Numpy of what was given; text and objects as they are, for labels may be names."""
     if isinstance(x, np.ndarray) and not np.ma.isMaskedArray(x):
         return x
+    x = collected(x)
     if not isinstance(x, torch.Tensor):
         with suppress(Exception):  # rows of different lengths, an object that raises; `to_tensor` says so
             values = np.asarray(x)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from calibkit._arrays import collected
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
 from calibkit.reading.columns import PREFIXES, Classes, called, check_names, class_columns, label_among, listed
@@ -71,8 +72,7 @@ class Found(NamedTuple):
 
 def as_pandas(source: Any) -> Any:
     """A table of polars, Arrow or another library as one of pandas; whatever else as it is."""
-    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy one
-        source = source.collect()
+    source = collected(source)
     if not hasattr(source, "columns") or hasattr(source, "iloc"):
         return source
     if hasattr(source, "to_pandas"):

@@ -82,9 +82,10 @@ def fit(
     Raises:
         ValueError: a network, loss or recipe that is none; a folder that holds a run with another recipe, network,
             loss, data set or seed, in which another process trains at the moment, or whose checkpoint is damaged; a
-            loss that is not finite any more, after which the last checkpoint stays; no GPU for ``device="cuda"``; one
-            process where torchrun started several; a recipe with CutMix for what is no image or for a loss that keeps
-            a history of images; one with dropout for a network without a last linear layer.
+            loss that gives anything but one number with a gradient; one that is not finite any more, after which the
+            last checkpoint stays; no GPU for ``device="cuda"``; one process where torchrun started several; a recipe
+            with CutMix for what is no image or for a loss that keeps a history of images; one with dropout for a
+            network without a last linear layer.
     """
     check_run(model, data, loss, recipe, seed, device, devices, nodes)
     facts = {"loss": repr(loss), **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
@@ -182,6 +183,7 @@ def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Te
 
     logits = gather_batch(fabric, network(inputs), len(index))
     value = loss(logits, y, *([index] if keeps_history else []))
+    check_scalar(value)
     if mix:
         value = mix.share * value + (1 - mix.share) * loss(logits, y[mix.partner])
 
@@ -213,6 +215,15 @@ def gather_batch(fabric: Fabric, part: Tensor, n: int) -> Tensor:
     if part.requires_grad:
         rows[fabric.global_rank :: fabric.world_size] = part
     return rows
+
+
+def check_scalar(value: object) -> None:
+    """Refuse what a loss gives where no optimiser can descend on it."""
+    got = type(value).__name__
+    if isinstance(value, Tensor):
+        got = f"shape {tuple(value.shape)}" if value.ndim else "" if value.requires_grad else "one without a gradient"
+    if got:
+        raise expected("loss", "a module that gives one number, a tensor with a gradient", got)
 
 
 def check_finite(loss: float, epoch: int) -> None:

@@ -1,6 +1,7 @@
 """``calibkit judge``: its numbers against the book's, what it sees, and what a crash costs."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -91,9 +92,10 @@ def test_a_method_that_changes_predictions_on_one_network_is_of_the_kind_that_ma
     small, twenty = (judge_on(network, "mine.py:Other", n_resamples=20) for network in SMALL)
     assert small.keeps and not twenty.keeps and twenty.changed > 0.5
     assert "that keeps every prediction, order-preserving map: " in verdict([small])
-    assert "that may change predictions, GP calibration: higher NLL, ECE and Brier score on 1 network." in verdict(
-        [small, twenty]
-    )
+    assert "that may change predictions, GP calibration: higher NLL, ECE and Brier score" in verdict([twenty])
+    assert all(RIVALS[False] in row.less for row in (small, twenty))
+    assert "that may change predictions, GP calibration: " in (said := verdict([small, twenty]))
+    assert "on 1 network." not in said
 
 
 def test_one_point_of_ece_is_seen(mine):
@@ -282,6 +284,12 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     monkeypatch.setattr(judging, "zoo", dict)
     assert main(["judge", "ets"]) == 1
     assert "Expected `networks` to be those of the book, in its checkout: work there" in capsys.readouterr().err
+
+
+def test_a_network_that_is_none_is_told_of_the_option():
+    for name in ("nothing", "noth*"):
+        with pytest.raises(ValueError, match=f"^Expected `networks` to be .* but got '{re.escape(name)}'"):
+            judging.judge("ets", [name])
 
 
 def test_by_default_one_seed_of_each_training():

@@ -104,6 +104,22 @@ def test_a_network_without_doubt_may_not_err_once():
     assert never.detectable == pytest.approx(1 - 0.2 ** (1 / 50), rel=0.35)  # one error or more in four of five sets
 
 
+@pytest.mark.parametrize("n_classes", [3, 5, 7, 10])
+def test_a_network_that_says_nothing_is_judged_by_its_labels(n_classes):
+    """Its entropy is the same whatever the labels, but for rounding, and says nothing for or against it."""
+    probs = np.full((1000, n_classes), 1 / n_classes)
+    all_alike, all_equal = np.zeros(1000, int), np.arange(1000) % n_classes
+    found = [calibration_test(probs, y, classwise=True, power=None).verdict for y in (all_alike, all_equal)]
+    assert found == [SEEN, NOT_SEEN]
+
+
+@pytest.mark.parametrize("doubt", [0.0, 1e-12, 1e-7])
+def test_of_a_network_all_but_without_doubt_one_error_is_seen(doubt):
+    """In 400 samples there is one with a chance of 80% at a gap of 1 - 0.2 ** (1 / 400); t is searched in steps."""
+    found = calibration_test(np.tile([1 - doubt, doubt], (400, 1)), np.zeros(400, int))
+    assert found.verdict == NOT_SEEN and 0.9 < found.detectable / (1 - 0.2 ** (1 / 400)) < 1.6
+
+
 def test_alpha_may_be_a_fraction():
     probs, labels = network(20), np.zeros(20, int)
     found = calibration_test(probs, labels, alpha=Fraction(1, 20), power=Fraction(4, 5))

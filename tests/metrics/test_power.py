@@ -62,6 +62,15 @@ def test_more_power_and_more_tests_ask_for_larger_differences():
     assert detectable(PROBS, LABELS, ["nll", "ece"], n_sets=60)["ece"] == usual
 
 
+@pytest.mark.parametrize("doubt", [0.0, 1e-7])
+def test_of_a_network_without_doubt_only_wrong_predictions_are_seen(doubt):
+    """None can be too sure. Of 1,000 rows that are equally sure, some ten errors are beyond chance, not only all."""
+    probs, labels = np.tile([1 - doubt, doubt], (N, 1)), np.zeros(N, int)
+    found = detectable(probs, labels, n_sets=60)
+    assert {name for name, least in found.items() if least == np.inf} == {"ece", "nll", "brier"}
+    assert 0.004 < found["accuracy"] < 0.02
+
+
 def test_two_images_show_nothing():
     assert detectable(PROBS, LABELS, ["ece", "accuracy"], n=2, n_sets=20) == {"ece": np.inf, "accuracy": np.inf}
 

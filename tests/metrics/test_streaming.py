@@ -1,5 +1,6 @@
 """The streaming metrics batch by batch, and where they are used: in collections, processes, on images without end."""
 
+import inspect
 import pickle
 import resource
 import socket
@@ -132,6 +133,12 @@ def test_classes_without_number():
 def test_a_mean_over_samples_takes_no_number_of_bins_by_place(name):
     with pytest.raises(TypeError):
         getattr(streaming, name)(10)
+
+
+def test_only_sums_for_each_class_show_a_number_of_classes():
+    for name in ("Accuracy", "NLL", "Brier", "Entropy", "ECE", "MCE", "DebiasedECE", "ClasswiseECE"):
+        shown = inspect.signature(getattr(streaming, name)).parameters
+        assert ("num_classes" in shown) == (name == "ClasswiseECE"), name
 
 
 def test_options(mixed):

@@ -136,8 +136,9 @@ def test_bad_input_is_refused_before_a_figure_is_made():
     with pytest.raises(RuntimeError, match="Expected `ClassTemperatureScaling` to be fitted"):
         plots.class_temperatures(ClassTemperatureScaling())
     for wrong in ({"ax": Figure().subplots()}, {"title": "none such", "interval": False}):
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(wrong))}'"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(wrong))}'") as told:
             plots.before_after({"a": PROBS}, LABELS, **wrong)
+        assert "_numbers" not in str(told.value)  # which no user has called
     assert not plt.get_fignums()
 
 

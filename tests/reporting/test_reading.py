@@ -156,6 +156,13 @@ def test_a_pair_of_arrays_and_of_files(arrays, tmp_path):
         assert given.test is None
 
 
+def test_a_lazy_table_in_the_place_of_an_array(arrays):
+    z, y, lazy = arrays["val_logits"], arrays["val_labels"], Lazy(None)
+    lazy.collect = lambda: z
+    for given in (read((lazy, y)), read({"logits": lazy, "labels": y})):
+        np.testing.assert_array_equal(given.val.outputs, z)
+
+
 def test_names_say_the_kind(arrays):
     z, y = arrays["val_logits"], arrays["val_labels"]
     assert read({"probs": z, "labels": y}).kind == "probabilities"

@@ -44,6 +44,19 @@ def test_weights_that_the_last_step_lost_are_not_kept(tmp_path):
         assert len(checkpoint["history"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("spoil", "got"),
+    [
+        (lambda value, logits, call: logits.sum(1), r"shape \(50,\)"),
+        (lambda value, logits, call: value.item(), "float"),
+        (lambda value, logits, call: value.detach(), "one without a gradient"),
+    ],
+)
+def test_a_loss_that_gives_anything_but_a_number_with_a_gradient(tmp_path, spoil, got):
+    with pytest.raises(ValueError, match=f"^Expected `loss` to be .* one number, .*gradient.*, but got {got}$"):
+        fit(digits_model(), Spoilt(spoil), "digits", RECIPE, folder=tmp_path)
+
+
 def test_bad_options(tmp_path):
     for option, value, message in [
         ("devices", 0, "Expected `devices` to be an integer >= 1, but got 0"),

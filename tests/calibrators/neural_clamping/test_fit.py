@@ -242,6 +242,9 @@ def test_bad_input(network, images, labels):
     ):
         with pytest.raises(ValueError, match=f"Expected {message}"):
             clamping.fit(model, x, y)
+    for given, name in (((images.numpy(), labels), "model"), ((network, images), "labels")):
+        with pytest.raises(ValueError, match=f"Expected `{name}` to be .*, but got "):
+            clamping.fit(*given)
     for lr in (1e300, 1e9):  # to infinity, and to numbers without a use
         with pytest.raises(ValueError, match="Expected `lr` to be small enough.* a loss of"):
             NeuralClamping(lr=lr, epochs=3).fit(network, images, labels)
