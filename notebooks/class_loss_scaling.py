@@ -750,7 +750,7 @@ table(pd.DataFrame.from_dict(sizes, orient="index"), caption, "tbl-cls-sizes")
 # %% tags=["hide-input"]
 shown_table(
     "2",
-    "In print CLS lowers the ECE of every calibrator that was fitted by NLL, in ours not that of TS and PTS on the two stand-ins for CIFAR-100-LT",
+    "in print CLS lowers the ECE of every calibrator that was fitted by NLL, in ours not that of TS and PTS on the two stand-ins for CIFAR-100-LT",
 )
 
 # %% tags=["hide-input"]
