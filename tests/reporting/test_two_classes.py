@@ -112,10 +112,10 @@ def applied(drawn, tmp_path, monkeypatch, capsys):
 def test_apply_takes_the_one_column_that_the_calibrator_was_fitted_to(drawn, applied):
     z, y = drawn[0][:, 0], drawn[1]
     one = pd.DataFrame({"risk": z, "label": y})
-    want = applied(one, one[["risk"]])["prob_1"]
+    want = applied(one, one[["risk"]])["prob_risk"]
     new = one[["risk"]].assign(age_z=z[::-1], score=1.0)
     for order in (["age_z", "risk"], ["risk", "age_z"], ["score", "risk"], list(new)):
-        pd.testing.assert_series_equal(applied(one, new[order])["prob_1"], want)
+        pd.testing.assert_series_equal(applied(one, new[order])["prob_risk"], want)
     for names in (["age_z"], ["age_z", "score"], ["score"]):
         said = applied(one, new[names])
         assert f"with the column risk, but got {names[-1]}" in said
