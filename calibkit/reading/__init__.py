@@ -242,7 +242,7 @@ def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:
     shares = numbers and all(x.shape >= (20,) and bool(((x >= 0) & (x <= 1)).all()) for x in outputs)
     if fitted is None or (fitted == "logits" and (percent or shares)):
         want = "logits or probabilities (--kind), as neither names nor numbers say which"
-        raise expected("kind", want, "nothing")
+        raise expected("kind", want, "nothing" + "; rows sum to 100: percent? divide them by 100" * percent)
     return fitted
 
 

@@ -203,6 +203,10 @@ def test_logits_for_a_calibrator_are_asked_about_where_they_look_like_something_
         with pytest.raises(ValueError, match=r"^Expected `kind` to be logits or probabilities \(--kind\)"):
             read(outputs, **logits)
         assert read(outputs, **logits, kind="logits").told == ()
+    percent = 100 * np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    for outputs, cure in ((percent, "; rows sum to 100: percent[?] divide them by 100"), (percent[:, :2], "")):
+        with pytest.raises(ValueError, match=f"say which, but got nothing{cure}$"):
+            read(outputs, np.array([0, 2]))
     for outputs in (shares[:19], 9 * shares, 100 * shares[:1]):
         given = read(outputs, **logits)
         assert (given.kind, given.told) == ("logits", ("logits, as what the calibrator was fitted to",))
