@@ -214,7 +214,9 @@ def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> I
         text = (
             "The validation set is shifted: its classes have other shares than those of the test set. "
             f"Class {classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
-            "Fit on labels with the shares that the network will meet."
+            "Fit on labels with the shares that the network will meet. If all classes are equally common there, try "
+            "temperature_scaling:class_balanced, or prior_correction where predictions may change. For other shares "
+            "prior_correction takes a target."
         )
         yield Finding("doubt", "label shift", text)
 
