@@ -142,7 +142,8 @@ def test_equal_leaves_of_trees_are_not_doubted():
 
 def test_the_split_with_the_odd_label_is_told(tmp_path):
     for label, message in (
-        ("wolf", "`test labels` to be names of the columns a, b ..., but got 'wolf'"),
+        ("wolf", "`test labels` to be names of the columns a, b ..., but got 'wolf'$"),
+        (" A", "`test labels` to be .*, but got ' A', which is 'a' but for spaces or case$"),
         ("", "`source` to be a table with a value in each row, but got none in 'label' of row 3,"),
     ):
         (tmp_path / "s.csv").write_text(f"a,b,label,split\n1,2,a,val\n2,1,b,val\n2,1,{label},test\n")
