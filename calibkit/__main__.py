@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 
 from calibkit import __version__
-from calibkit._checks import expected
-from calibkit.cli import calibrate, report, train
 
 
 def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentParser] | None = None) -> int:
@@ -17,8 +15,8 @@ def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentPar
     _replace_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # whatever a name holds, and the terminal takes
-    args = (parse or parser)().parse_args(argv)
     try:
+        args = (parse or parser)().parse_args(argv)
         args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output, as `head`, has seen enough
@@ -28,6 +26,8 @@ def main(argv: list[str] | None = None, parse: Callable[[], argparse.ArgumentPar
         print("interrupted", file=sys.stderr)
         return 130
     except OSError as error:
+        from calibkit._checks import expected
+
         named = error.filename is not None and error.strerror is not None
         text = expected("path", "one that can be used", f"{str(error.filename)!r}: {error.strerror}")
         print(text if named else error, file=sys.stderr)
@@ -46,7 +46,9 @@ def _replace_closed_streams() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The command line; what takes seconds to import is imported here, where ``main`` minds an interrupt."""
+    from calibkit.cli import calibrate, report, train
+
     result = argparse.ArgumentParser(prog="calibkit", description="From images to honest probabilities.")
     result.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = result.add_subparsers(dest="command", required=True)

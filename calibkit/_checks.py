@@ -22,6 +22,7 @@ from calibkit._blocks import BLOCK_BYTES, blocks
 Array = np.ndarray | Tensor
 T = TypeVar("T")
 NUMBERS = "a numpy array, a torch tensor or nested numbers"
+NUMBERED = "np.unique({}, return_inverse=True)[1] numbers them by {}: so must columns be; or call a table's columns so"
 
 #: Rows of probabilities must sum to 1 within this plus the machine epsilon of their dtype, which is what rounding to
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
@@ -102,8 +103,7 @@ def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
     except ValueError:
         if not _are_strings(name, x):
             raise
-        cure = f"np.unique({name.split()[-1]}, return_inverse=True)[1] numbers them by the alphabet: so must columns be"
-        raise expected(name, "integers", f"strings; {cure}") from None
+        raise expected(name, "integers", f"strings; {NUMBERED.format(name.split()[-1], 'the alphabet')}") from None
     if y.ndim != 1 or n_rows not in (None, len(y)):
         cure = "one-hot rows become integers by argmax(1)" if ((y == 0) | (y == 1)).all() else "rows hold 0 and 1"
         cure = "; flatten the column" if y.shape[1:] == (1,) else f"; {cure}"
@@ -139,10 +139,10 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
     low, high = (int(v) for v in torch.aminmax(y))
     if low < 0 or high >= n_classes:
         odd = low if low < 0 else high
-        cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else ""
+        cure = f"; {NUMBERED.format(name.split()[-1], 'size')}" if len(y.unique()) == n_classes else ""
+        cure = f"; number the classes from 0: {name} - 1" if low >= 1 and high == n_classes else cure
         cure = "; leave out the rows that have no class" if odd in (-100, -1, 255) else cure
-        if n_classes == 2 and bool((y.abs() == 1).all()):
-            cure = f"; -1 and 1 become 0 and 1: ({name} + 1) // 2"
+        cure = f"; -1 and 1 become 0 and 1: ({name} + 1) // 2" if n_classes == 2 and (y.abs() == 1).all() else cure
         raise expected(name, f"in [0, {n_classes})", f"{odd}{cure}")
     return y
 

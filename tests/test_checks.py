@@ -232,6 +232,7 @@ CURES = {
     "an object column of strings": (np.array(["a", "b", "a"], object), "integers, but got strings; np.unique(y,"),
     "one-hot": (np.eye(2)[[0, 1, 0]], "one a row, but got shape (3, 2); one-hot rows become integers by argmax(1)"),
     "a column": (np.zeros((3, 1), int), "one a row, but got shape (3, 1); flatten the column"),
+    "in tens": ([10, 20, 10], "in [0, 2), but got 20; np.unique(y, return_inverse=True)[1] numbers them by size"),
     "from 1": ([1, 2, 1], "in [0, 2), but got 2; number the classes from 0: y - 1"),
     "from 1, of 255": ([1, 2, 255], "in [0, 2), but got 255; leave out the rows that have no class"),
     "no class": ([1, -100, 0], "in [0, 2), but got -100; leave out the rows that have no class"),

@@ -96,3 +96,11 @@ def test_closed_streams_take_nothing_and_break_nothing(command, closed, toy):
         assert next(iter(zoo())) in done.stdout
     if command[-1] == "absent.npz" and closed == (1,):
         assert "absent.npz" in done.stderr
+
+
+def test_an_interrupt_of_the_imports_is_one_line(tmp_path, monkeypatch):
+    """They take the first seconds."""
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run([sys.executable, "-m", "calibkit", "networks"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

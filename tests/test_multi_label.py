@@ -107,6 +107,23 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
         assert want in capsys.readouterr().err
 
 
+def test_the_calibrators_of_several_labels_are_applied_one_after_the_other(tmp_path, monkeypatch):
+    """Each replaces its own column and leaves what those before it wrote."""
+    monkeypatch.chdir(tmp_path)
+    z, y = drawn(400)
+    new, want = table(z, y, "logit_"), {}
+    for k, name in enumerate(NAMES):
+        fitted = calibrator("vector_scaling").fit(z[:, k], y[:, k])
+        fitted.classes, want[name] = (name,), fitted(z[:, k])
+        (new if k == 0 else pd.read_csv("p.csv")).to_csv("new.csv", index=False)
+        assert main(["apply", str(fitted.save(f"{k}.npz")), "new.csv", "--out", "p.csv"]) == 0
+    found = pd.read_csv("p.csv")
+    assert set(found) == {f"{what}_{of}" for what in ("label", "prob", "predicted", "confidence") for of in NAMES}
+    for name in NAMES:
+        np.testing.assert_allclose(found[f"prob_{name}"], want[name])
+        np.testing.assert_array_equal(found[f"predicted_{name}"], want[name] > 0.5)
+
+
 def test_rows_that_happen_to_have_one_label_each():
     """Scores that do not sum to 1 are of many labels; an unknown entry is no reason to take the largest label."""
     rng = np.random.default_rng(0)

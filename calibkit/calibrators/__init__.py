@@ -106,7 +106,7 @@ def load_calibrator(path: str | os.PathLike, own: str | None = None) -> Calibrat
         known = CALIBRATORS | {"sigmoid": Sigmoid}  # which the estimators fit
         cls = of_own or known.get(header["calibrator"]) or installed("calibrator", header["calibrator"], name)
         if cls is None or name != cls.__name__:
-            cure = f"{name}.load, of a Calibrator, or load_calibrator with `own`, its PATH.py:CLASS, reads it"
+            cure = f"{name}.load, of a Calibrator, or load_calibrator with `own` (--own), its PATH.py:CLASS, reads it"
             raise ValueError(f"that of {name}, which is none of CALIBRATORS; {cure}")
         return as_calibrator(cls).of_file(path, header)
 

@@ -18,6 +18,7 @@ from calibkit._checks import check_bins, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
+from calibkit.reading.columns import SCORES
 from calibkit.reading.files import suffix_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def _apply(args: argparse.Namespace) -> None:
     said = {"predicted": np.array(classes, dtype=object)[probs.argmax(1)], "confidence": probs.max(1)}
     if is_one_column(part.outputs):
         probs, classes = probs[:, 1].reshape(part.outputs.shape), classes[1:]
+        own = given.classes or calibrate.classes
+        if len(own) == 1 and own[0].lower() not in SCORES:  # as of one label of several, whose files go side by side
+            classes, said = own, {f"{what}_{own[0]}": x for what, x in said.items()}
     if args.out is None:
         print(_json(probs, classes))
     else:

@@ -128,15 +128,14 @@ def read(
         found = _one(held, columns, kind, known, labelled)
         if beside is not None:
             found = _two(found, _one(beside, columns, kind or found.kind, (found.classes, None), labelled))
-    said = kind or found.kind or known[1]
+    said, told = kind or found.kind, found.told
     if said is None:
-        for part in found.parts:  # of numbers that are not there nothing can be told
-            _check_numbers(part.outputs)
-        want = "logits or probabilities (--kind), as neither names nor numbers say which"
-        raise expected("kind", want, "nothing")
+        odd = not {*known[0]} <= {*(found.classes or known[0])}  # `apply` will refuse these by their names
+        said = known[1] if odd and known[1] else _kind_of_fit([part.outputs for part in found.parts], known[1])
+        told += (f"{said}, as what the calibrator was fitted to",)
     test = found.parts[1] if len(found.parts) == 2 else None
     called = " and ".join(names if _is_whole(beside) else names[:1]) or "the data"
-    return Given(found.parts[0], test, said, found.classes, called, found.told, found.others)
+    return Given(found.parts[0], test, said, found.classes, called, told, found.others)
 
 
 def _held(source: Any, columns: Columns) -> Any:
@@ -231,6 +230,20 @@ def _of_outputs(held: Any, labels: Any, labelled: bool) -> Found:
         raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
     part = Part(_array("source", held), None if labels is None else _array("labels", labels))
     return Found((part,), kind_of(part.outputs))
+
+
+def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:
+    """The kind that a calibrator was ``fitted`` to; ValueError of none, and of what as many logits are hardly ever."""
+    if fitted is None:
+        for x in outputs:  # of numbers that are not there nothing can be told
+            _check_numbers(x)
+    numbers = all(x.dtype.kind in "fiu" for x in outputs)
+    percent = numbers and all(kind_of(x / 100) == "probabilities" for x in outputs)
+    shares = numbers and all(x.shape >= (20,) and bool(((x >= 0) & (x <= 1)).all()) for x in outputs)
+    if fitted is None or (fitted == "logits" and (percent or shares)):
+        want = "logits or probabilities (--kind), as neither names nor numbers say which"
+        raise expected("kind", want, "nothing" + "; rows sum to 100: percent? divide them by 100" * percent)
+    return fitted
 
 
 def _check_numbers(outputs: np.ndarray) -> None:

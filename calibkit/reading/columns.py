@@ -122,6 +122,7 @@ def class_columns(
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     names, of_kind = without_prefix(found, said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
+        of_kind = of_kind or PREFIXES.get(f"{found[0].lower()}_")
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
         names = (*(both - {*names}), *names)
     told = (f"no classes: {listed(odd)}",) if odd else ()

@@ -143,18 +143,20 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
         else:
             text += f"So have {among} validation samples among themselves: the outputs may have few digits."
             yield Finding("note", "samples in both splits", text)
-    yield from _label_shift(val.labels, test.labels, classes)
-    parts = (val, test)
-    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in parts]
+    shifted = list(_label_shift(val.labels, test.labels, classes))
+    yield from shifted
+    alike = _of_equal_shares(val, test) if shifted else (val, test)
+    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in alike]
     gain = float(right[0].mean() - right[1].mean())
-    if gain > TRAINED and by_chance(_of_units(val, right[0]), _of_units(test, right[1]), 1) <= ALPHA:
+    if gain > TRAINED and by_chance(_of_units(alike[0], right[0]), _of_units(alike[1], right[1]), 1) <= ALPHA:
         text = (
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
-            "the test samples. Was it trained on the validation samples? What is fitted on those stays over-confident."
+            f"the test samples{', at equal shares of the classes' * len(shifted)}. "
+            "Was it trained on the validation samples? What is fitted on those stays over-confident."
         )
         yield Finding("doubt", "trained on the validation set", text)
         return
-    gaps = [part.probs.max(1) - hit for part, hit in zip(parts, right, strict=True)]
+    gaps = [part.probs.max(1) - (part.logits.argmax(1) == part.labels) for part in (val, test)]
     apart = abs(gaps[0].mean() - gaps[1].mean()) > GAP
     if apart and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= ALPHA:
         text = (
@@ -162,6 +164,21 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
         )
         yield Finding("doubt", "shift between the splits", text)
+
+
+def _of_equal_shares(val: HeldOut, test: HeldOut) -> tuple[HeldOut, HeldOut]:
+    """Both with the class shares of the test set: of ``val`` as many as there are; without classes that one lacks."""
+    have, want = (np.bincount(part.labels, minlength=val.logits.shape[1]) for part in (val, test))
+    both = (have > 0) & (want > 0)
+    if not both.any():
+        return val, test
+    most = np.rint(want * (have[both] / want[both]).min()).astype(int)
+    first = np.concatenate([np.flatnonzero(val.labels == k)[:n] for k, n in enumerate(most)])
+    rows = ((val, first), (test, np.flatnonzero(both[test.labels])))
+    val, test = (
+        HeldOut(part.logits[of], part.labels[of], None if part.groups is None else part.groups[of]) for part, of in rows
+    )
+    return val, test
 
 
 def _of_units(part: HeldOut, values: np.ndarray) -> np.ndarray:
@@ -214,7 +231,9 @@ def _label_shift(val: np.ndarray, test: np.ndarray, classes: Sequence[str]) -> I
         text = (
             "The validation set is shifted: its classes have other shares than those of the test set. "
             f"Class {classes[worst]} is {shares[0][worst]:.1%} of the one and {shares[1][worst]:.1%} of the other. "
-            "Fit on labels with the shares that the network will meet."
+            "Fit on labels with the shares that the network will meet. If all classes are equally common there, try "
+            "temperature_scaling:class_balanced, or prior_correction where predictions may change. For other shares "
+            "prior_correction takes a target."
         )
         yield Finding("doubt", "label shift", text)
 

@@ -143,7 +143,9 @@ def _labels(
             _check_range(y, k, name)
         if y.dtype.kind in "OUST" and classes:
             if odd := [str(label) for label in y if str(label) not in known]:
-                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
+                near = [repr(of) for of in classes if of.strip().lower() == odd[0].strip().lower()]
+                got = f"{odd[0]!r}{f', which is {near[0]} but for spaces or case' if near else ''}"
+                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got)
             continue  # all known: the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             text = "Labels are one-hot rows, so each sample has one class of several."

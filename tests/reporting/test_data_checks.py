@@ -142,7 +142,8 @@ def test_equal_leaves_of_trees_are_not_doubted():
 
 def test_the_split_with_the_odd_label_is_told(tmp_path):
     for label, message in (
-        ("wolf", "`test labels` to be names of the columns a, b ..., but got 'wolf'"),
+        ("wolf", "`test labels` to be names of the columns a, b ..., but got 'wolf'$"),
+        (" A", "`test labels` to be .*, but got ' A', which is 'a' but for spaces or case$"),
         ("", "`source` to be a table with a value in each row, but got none in 'label' of row 3,"),
     ):
         (tmp_path / "s.csv").write_text(f"a,b,label,split\n1,2,a,val\n2,1,b,val\n2,1,{label},test\n")
@@ -196,6 +197,22 @@ def test_two_points_of_confidence_less_accuracy_are_a_shift():
     for right, shifted in ((0.785, False), (0.815, False), (0.775, True), (0.825, True)):
         kinds = [kind for kind, _ in found(sure_of(40_000, 0.8), sure_of(40_000, right))]
         assert kinds == ["shift between the splits"] * shifted
+
+
+def test_other_shares_of_the_classes_are_no_training_on_the_validation_set():
+    """A network that is right on 95% of one class and 60% of the other, which is rare in the validation set alone."""
+    kinds, texts = ["label shift", "trained on the validation set"], []
+    for rare, learnt in ((0.05, False), (0.05, True), (0.0, False), (0.95, True)):
+        rng, parts = np.random.default_rng(0), {}
+        for split, share in (("val", rare), ("test", 0.5)):
+            y = (rng.random(2000) < share).astype(int)
+            right = (rng.random(2000) < np.where(y == 1, 0.6, 0.95)) | (learnt and split == "val")
+            z = np.abs(rng.normal(size=2000))[:, None] * np.eye(2)[np.where(right, y, 1 - y)]
+            parts |= {f"{split}_logits": z, f"{split}_labels": y}
+        findings = diagnose(read(parts, kind="logits")).findings
+        assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[: 1 + learnt]
+        texts += [finding.text for finding in findings if finding.kind == kinds[1]]
+    assert len(texts) == 2 and all("on 100.0% of the validation" in x and "at equal shares" in x for x in texts)
 
 
 def test_a_cross_fit_over_few_groups_is_doubted(sample):

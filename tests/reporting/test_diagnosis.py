@@ -1,5 +1,7 @@
 """Each trouble is put into sound data, found, named in the first paragraph; and sound data raise no alarm."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -51,7 +53,10 @@ def test_labels_from_1(sound):
 def test_a_shifted_validation_set_by_its_labels(sound):
     keep = (sound["val_labels"] != 0) | (np.arange(2000) % 4 == 0)
     less = {**sound, "val_logits": sound["val_logits"][keep], "val_labels": sound["val_labels"][keep]}
-    assert diagnose(read(less)).first_paragraph.startswith("The validation set is shifted: its classes")
+    text = diagnose(read(less)).first_paragraph
+    assert text.startswith("The validation set is shifted: its classes")
+    for key in ("temperature_scaling:class_balanced", "prior_correction"):  # as the page on methods has it
+        assert key in text and f"`{key}`" in (Path(__file__).parents[2] / "book" / "which_method.md").read_text()
 
 
 def test_a_shifted_validation_set_by_its_confidence(sound):

@@ -120,6 +120,8 @@ def test_the_commands_take_it(mine, capsys):
     assert main(["compare", "toy.npz", "--calibrators", key]) == 0
     assert f"  {key} " in capsys.readouterr().out
     np.save("new.npy", mine[0])
+    assert main(["apply", "own.npz", "new.npy", "--kind", "logits"]) == 1
+    assert "with `own` (--own), its PATH.py:CLASS" in capsys.readouterr().err
     assert main(["apply", "own.npz", "new.npy", "--kind", "logits", "--own", key, "--out", "p.npy"]) == 0
     np.testing.assert_array_equal(np.load("p.npy"), load_calibrator("own.npz", key)(mine[0]))
     capsys.readouterr()

@@ -195,6 +195,24 @@ def test_of_numbers_that_are_not_there_no_kind_is_asked(arrays):
         read(np.abs(np.nan_to_num(z)), y)
 
 
+def test_logits_for_a_calibrator_are_asked_about_where_they_look_like_something_else():
+    """Percent, and sigmoids in as many rows as logits hardly ever lie in [0, 1]; a few rows of logits may."""
+    rng = np.random.default_rng(0)
+    shares, logits = rng.random((40, 3)), {"labelled": False, "known": ((), "logits")}
+    for outputs in (100 * shares / shares.sum(1, keepdims=True), shares, shares[:, 0], shares[:, :1]):
+        with pytest.raises(ValueError, match=r"^Expected `kind` to be logits or probabilities \(--kind\)"):
+            read(outputs, **logits)
+        assert read(outputs, **logits, kind="logits").told == ()
+    percent = 100 * np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    for outputs, cure in ((percent, "; rows sum to 100: percent[?] divide them by 100"), (percent[:, :2], "")):
+        with pytest.raises(ValueError, match=f"say which, but got nothing{cure}$"):
+            read(outputs, np.array([0, 2]))
+    for outputs in (shares[:19], 9 * shares, 100 * shares[:1]):
+        given = read(outputs, **logits)
+        assert (given.kind, given.told) == ("logits", ("logits, as what the calibrator was fitted to",))
+    assert read(shares[:, 0], labelled=False, known=((), "probabilities")).kind == "probabilities"
+
+
 def test_what_was_read_is_not_read_again(arrays):
     given = read(arrays)
     for beside in ({"labels": arrays["val_labels"]}, {"kind": "logits"}):

@@ -125,6 +125,14 @@ def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
         read(lists)
 
 
+def test_labels_in_other_numbers_are_told_that_columns_may_be_called_so(arrays):
+    z, y = arrays["val_logits"], np.array([3, 7, 9])[arrays["val_labels"]]
+    with pytest.raises(ValueError, match="by size: so must columns be; or call a table's columns so$"):
+        diagnose(read(pd.DataFrame(z, columns=["logit_a", "logit_b", "logit_c"]).assign(label=y)))
+    called = pd.DataFrame(z, columns=["logit_3", "logit_7", "logit_9"]).assign(label=y)
+    np.testing.assert_array_equal(diagnose(read(called)).val.labels, arrays["val_labels"])
+
+
 def test_one_column_that_is_called_as_one_of_two_labels():
     """It is the score of that class, whatever the alphabet says; of another name it is asked."""
     frame = pd.DataFrame({"prob_fraud": [0.1, 0.9, 0.2], "label": ["ok", "fraud", "ok"]})

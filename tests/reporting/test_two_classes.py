@@ -89,6 +89,18 @@ def test_the_one_column_of_two_tables_is_the_same_and_of_an_array_any(drawn):
         read(one, one.rename(columns={"risk": "age"}), kind="logits")
 
 
+def test_one_column_may_be_called_as_what_it_holds(drawn):
+    z, y = drawn[0][:, 0], drawn[1]
+    for name in ("prob", "Proba", "probability", "logit", "p"):
+        kind = {"logit": "logits", "p": None}.get(name, "probabilities")
+        frame = pd.DataFrame({name: 1 / (1 + np.exp(-z)), "age": z, "label": y})
+        if kind:
+            assert read(frame).kind == kind
+        else:
+            with pytest.raises(ValueError, match="^Expected `kind`"):
+                read(frame)
+
+
 @pytest.fixture
 def applied(drawn, tmp_path, monkeypatch, capsys):
     """A function that fits on a table and applies on another: what is written, or what is said."""
@@ -112,10 +124,10 @@ def applied(drawn, tmp_path, monkeypatch, capsys):
 def test_apply_takes_the_one_column_that_the_calibrator_was_fitted_to(drawn, applied):
     z, y = drawn[0][:, 0], drawn[1]
     one = pd.DataFrame({"risk": z, "label": y})
-    want = applied(one, one[["risk"]])["prob_1"]
+    want = applied(one, one[["risk"]])["prob_risk"]
     new = one[["risk"]].assign(age_z=z[::-1], score=1.0)
     for order in (["age_z", "risk"], ["risk", "age_z"], ["score", "risk"], list(new)):
-        pd.testing.assert_series_equal(applied(one, new[order])["prob_1"], want)
+        pd.testing.assert_series_equal(applied(one, new[order])["prob_risk"], want)
     for names in (["age_z"], ["age_z", "score"], ["score"]):
         said = applied(one, new[names])
         assert f"with the column risk, but got {names[-1]}" in said
