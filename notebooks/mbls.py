@@ -398,8 +398,9 @@ for ax, name in zip(axes.flat, beside, strict=True):
         found = [score(key, method, of=name) for key in order]
         values, lows, highs = np.reshape(found, (-1, 3)).T
         rows = np.arange(len(order)) + shift
-        ax.hlines(rows, lows, highs, colors, linewidth=1.2, alpha=0.6)
-        ax.scatter(values, rows, 25, fill, edgecolors=colors, linewidths=1, zorder=3)
+        look = {"linewidth": 1.2, "clip_on": False}
+        ax.hlines(rows, lows, highs, colors, alpha=0.6, **look)
+        ax.scatter(values, rows, 25, fill, edgecolors=colors, zorder=3, **look)
     for method, style in (("identity", ":"), (TS, "--")):
         at = score("cross_entropy", method, of=name).value
         ax.axvline(at, color=plots.GREY, lw=0.8, linestyle=style)

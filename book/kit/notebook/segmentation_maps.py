@@ -37,7 +37,7 @@ def maps(networks: Mapping[str, Path], names: Sequence[str]) -> Figure:
     for row, (title, arrays) in zip(axes, stored.items(), strict=True):
         predicted, confidence, right = (arrays[name][0] for name in ("predicted", "confidence", "right"))
         row[0].imshow(predicted, vmin=-0.5, vmax=len(names) - 0.5, cmap=ListedColormap(colors), **pixels)
-        shade = row[1].imshow(confidence / 255, vmin=0, vmax=1, cmap=plt.get_cmap("viridis", 10), **pixels)
+        shade = row[1].imshow(confidence / 255, vmin=0, vmax=1, cmap=plt.get_cmap("viridis", 5), **pixels)
         row[2].imshow(right, vmin=-0.5, vmax=2.5, cmap=_MISTAKES, **pixels)
         row[0].set_ylabel(title)
     for ax in axes.flat:
