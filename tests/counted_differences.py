@@ -16,7 +16,9 @@ PUBLISHED, OURS, TAIL = "published, balanced", "ours, balanced", "published, lon
 
 @cache
 def effects() -> pd.DataFrame:
-    found = load_effects().query("source != 'public' and not loss.str.fullmatch('(mbls|acls) margin=[0-9]+')")
+    found = load_effects().query(
+        "source != 'public' and not loss.str.fullmatch('(mbls|acls) margin=[0-9]+|label_smoothing alpha=.*')"
+    )
     return found.assign(chance=[chance_of(row) for row in found.itertuples()])
 
 

@@ -27,6 +27,11 @@ def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_bo
     assert {of.below() for of in (*ece.values(), *nll.values())} == {"does not hold"}
     assert over_networks(ten["ece"]).below() == "does not hold"
     assert over_networks(ten["nll"]).below() == "not decided" and "Over all ten it is not" in text("ledger")
+    chosen = {("resnet8", "mbls margin=10"): "not decided", ("resnet20", "mbls margin=8"): "does not hold"}
+    for (model, loss), said in chosen.items():
+        of = {"loss": loss, "method": "identity", "metric": "ece", "model": model}
+        assert words(TS, "cross_entropy", **of).tolist() == [said]
+    assert "a ResNet-8 comes as low in ECE, a ResNet-20 does not" in text("index")
 
 
 def test_the_means_of_acls_in_the_ledger_and_in_its_chapter():
