@@ -684,7 +684,7 @@ STRENGTHS = {
 }
 of_wide = {"dataset": "cifar10", "model": "resnet8"}
 by_key = paper_tables.select(results.load("ours"), source="ours", **of_wide)
-by_key = by_key.set_index(["method", "metric", "loss"])
+by_key = by_key.set_index(["method", "metric", "loss"]).sort_index()
 on_val = by_key.loc[("identity", "ece"), "note"]
 on_val = on_val.str.extract(r"val ECE ([\d.]+)", expand=False)
 to_scaled = results.load_effects().query("source == 'ours'")
