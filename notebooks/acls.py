@@ -624,7 +624,7 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 
 # %% [markdown]
 # In ECE, ACLS is clearly below MbLS on the ResNet-8 for CIFAR-10 and, by test images alone, on the ResNet-20 for CIFAR-100, and clearly above it on none. In
-# AECE it is clearly above it on the ResNet-20 for CIFAR-10, and below it on average over all seven, which is not clear without CamVid. ECP and MDCA have the weights of public scripts,
+# AECE it is clearly above it on the ResNet-20 for CIFAR-10, and below it on average, not clearly without CamVid. ECP and MDCA have the weights of public scripts,
 # which may be too low here.
 #
 # (sec-acls-summary)=
@@ -638,8 +638,8 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 # What the code follows fails both, too, but its first term stops the drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull back samples that are further out than about $m$, right or wrong, and inside
-# it both are silent. (The first term of ACLS spares most test images, {numref}`tbl-acls-spared`.) They differ in how hard they pull. On our ResNet-20 that makes no clear difference to the ECE at a margin of 6, on the
-# ResNet-50 one training of each cannot tell, and on the ResNet-8 ACLS is clearly lower ({numref}`tbl-comparison-accurate`).
+# it both are silent. They differ in how hard they pull ({numref}`tbl-acls-spared`). On our ResNet-20 that makes no clear difference to the ECE at a margin of 6, and
+# on the ResNet-8 ACLS is clearly lower ({numref}`tbl-comparison-accurate`).
 #
 # **Compare with the cheap alternative.** The right margin depends on the accuracy. The paper takes its margins from MbLS.
 # If you have held-out images, you can fit one temperature to a network trained with cross-entropy, and on all three of our networks

@@ -549,8 +549,8 @@ On all {len(ten)} networks for CIFAR-10-LT the corrected prior has the lowest NL
 nats or more, and {gains.min():.1f} to {gains.max():.1f} points more accuracy. Its ECE is far below that of the likelihood, and below
 that of CLS on {(ten["ECE (%)", "prior"] < ten["ECE (%)", "CLS"]).sum()} of the {len(ten)}.
 
-On CIFAR-100-LT its NLL is worse than with any of the three. Both of these networks are right on only a third of the images.
-Perhaps the prior helps only a network that has learned its classes. Two networks cannot tell.
+On CIFAR-100-LT its NLL is worse than with any of the three. Both networks are right on a third of the images.
+Perhaps the prior needs a network that has learned its classes.
 """)
 
 # %% [markdown]
@@ -603,11 +603,11 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # %% [markdown]
 # **Their CTS is not the CTS of {doc}`class_temperature_scaling`.** {cite:t}`frenkel2021network`
 # search for the lowest ECE under a constraint on accuracy. Here the temperatures are fitted by L-BFGS to the cross-entropy, as the
-# paper says, without a constraint. Numbers under that name cannot be compared between the two papers.
+# paper says, without a constraint.
 #
 # So as they were run the four calibrators are in effect two, one temperature and one temperature per class. (PTS was replayed on
 # six networks with ten classes.) With the published ETS, and with a PTS whose units live, CLS lowers the ECE too, on each of the
-# seven published networks with ten classes (CLS3a and CLS3b of the {doc}`../book/ledger`). On CIFAR-100-LT it raises that of PTS on two of four.
+# seven published networks with ten classes. On CIFAR-100-LT it raises that of PTS on two of four.
 #
 # The two losses that CLS is compared with, label smoothing (LS) and the focal loss (FL), were run on the schedule that the paper
 # prints. It ends before their optimum, and the [last section](#label-smoothing-and-the-focal-loss-end-before-their-optimum) shows where.
@@ -619,7 +619,7 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # weights alone bring a part of it too, and on top of the average they add the last step.
 #
 # What the average corrects is a shift that you can correct without weights by the loss. The validation set has few images of rare
-# classes, and the test set has many. It also explains the rise in accuracy of class temperatures.
+# classes, and the test set has many.
 #
 # On CIFAR-100-LT the claim comes out with class temperatures, on our four networks. Class balance alone is level or better there.
 # On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all six networks.

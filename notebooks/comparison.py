@@ -700,7 +700,7 @@ for name, keys in STRENGTHS.items():
         tuned[said + ", chosen" * (key == chosen[name])] = {
             "trainings": f"{raw['n_seeds']:.0f}",
             "accuracy": f"{100 * right:.2f}",
-            "ECE, validation": on_val[key],
+            "val ECE": on_val[key],
             "ECE": f"{100 * raw['value']:.2f}",
             "minus CE with TS": text(gap, "ece"),
             "ECE with TS": f"{100 * scaled['value']:.2f}",

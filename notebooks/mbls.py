@@ -374,15 +374,14 @@ table(
 # ## CIFAR-10: every loss, one recipe
 #
 # Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss differs. MbLS has the
-# paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight. Beside it stands a more
-# accurate ResNet-8, trained with most of them.
+# paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight. A more accurate
+# ResNet-8 stands beside it.
 #
-# The network is smaller than the paper's and has 30 of 350 epochs, so compare directions, not sizes. It sees no
+# The network is smaller than the paper's and has 30 of 350 epochs, of which we test the last, so compare directions, not sizes. It sees no
 # crops, and a weight decay of $10^{-4}$, where the public code has $5 \cdot 10^{-4}$, so that cross-entropy becomes
-# over-confident. Our ResNet-8 and ResNet-50 have 20 epochs by a cosine, the weight decay of that code, and crops but in the last
-# five. The last epoch is tested.
+# over-confident. Our ResNet-8 and ResNet-50 have 20 epochs by a cosine, that weight decay, and crops but in the last five.
 #
-# Using the loss is one line, `LOSSES["mbls"](margin=6.0)` in place of `nn.CrossEntropyLoss()`.
+# In code the loss is `LOSSES["mbls"](margin=6.0)`.
 
 # %% mystnb={"figure": {"caption": "Which loss helps depends on how over-confident cross-entropy is; after one temperature the losses differ little. Test ECE in percent on CIFAR-10, uncalibrated (filled) and with one NLL-fitted temperature (open): means over one to three trainings, 95% intervals over test images. Dotted: cross-entropy. Dashed: cross-entropy plus one temperature.", "name": "fig-mbls-losses"}, "image": {"alt": "One row per loss, sorted by the uncalibrated ECE of the left panel. Left, the ResNet-20: label smoothing, MbLS and MbLS without margin lowest, cross-entropy, the focal losses, MDCA and ECP highest. Right, the ResNet-8: cross-entropy is low, label smoothing and the focal losses are far above it. The open dots after a temperature lie close together in both."}} tags=["hide-input"]
 every = [key for key in SHORT if np.isfinite(score(key).value)]
@@ -390,7 +389,7 @@ order = sorted(every, key=lambda key: score(key).value)
 colors = [plots.RED if key.startswith("mbls") else plots.BLUE for key in order]
 beside = [*dict.fromkeys((cell, WIDE))]
 fig, axes = plt.subplots(
-    *(1, len(beside)), figsize=(7, 0.9 + 0.28 * max(len(order), 3)),
+    *(1, len(beside)), figsize=(7, 0.6 + 0.2 * max(len(order), 3)),
     sharex=True, sharey=True, squeeze=False,
 )  # fmt: skip
 for ax, name in zip(axes.flat, beside, strict=True):
@@ -418,10 +417,10 @@ for name in beside:
     gaps = np.array([score(key, of=name).value for key in order])
     gaps -= score("cross_entropy", of=name).value
     net, n = display_names.shown(name.split("/")[1]), np.isfinite(gaps).sum() - 1
-    lower.append(f"{(gaps < 0).sum()} of {n} other losses on the {net}")
+    lower.append(f"{(gaps < 0).sum()} of {n} losses on the {net}")
 Markdown(f"""
-Without a temperature the ECE is lower than with cross-entropy for {" and ".join(lower)}. Cross-entropy leaves the ResNet-8 less
-over-confident, and there LS, MbLS and the focal losses take away too much confidence. So the network decides which loss helps.
+Without a temperature the ECE is lower than with cross-entropy for {" and ".join(lower)}. There LS, MbLS and the focal
+losses take away too much confidence.
 """)
 
 # %% [markdown]
@@ -586,7 +585,7 @@ for of in (to_0, to_0_nll):
     assert mean_of(others).below() == "not decided"
 aece = averaged("label_smoothing", metric="adaptive_ece", dataset="cifar10")
 text = f"""
-**Is MbLS better than cross-entropy plus one temperature?** No. Averaged over the {WORDS[len(balanced)]} networks its ECE is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever is left out" * (rest == {mean.below()})}, and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats). The Brier score is {CLEAR[brier.below()]} ({brier:+.4f}). With a temperature fitted by ECE, as in the paper, the ECE is {CLEAR[by_ece.below()]} ({by_ece:+.2f}). The temperature is fitted to held-out images, and the margin is the paper's, which chose it on such images. We tried other margins {{ref}}`on two networks <sec-comparison-tuned>`.
+**Is MbLS better than cross-entropy plus one temperature?** No. Averaged over the {WORDS[len(balanced)]} networks its ECE is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever is left out" * (rest == {mean.below()})}, and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats). The Brier score is {CLEAR[brier.below()]} ({brier:+.4f}). With a temperature fitted by ECE, as in the paper, the ECE is {CLEAR[by_ece.below()]} ({by_ece:+.2f}). The temperature is fitted to held-out images. The margin is the paper's, which chose it on such images.
 With a temperature for both, fitted by likelihood, the ECE is {CLEAR[both.below()]} ({both:+.2f} points), and the NLL stays {CLEAR[both_nll.below()]} ({both_nll:+.3f} nats). One reason may be the ranking. On {WORDS[int(below.sum())]} of {WORDS[len(below)]} networks the confidence of MbLS tells right predictions from wrong ones less well (AUROC, counted without a test).
 
 **Without any temperature** MbLS has the lower NLL than CE on {WORDS[int(likelier.sum())]} of the {WORDS[len(likelier)]}. In the authors' {{ref}}`log <sec-others-losses>` of a ResNet-50 for Tiny-ImageNet it has the higher one ({log["mbls", "nll"]:.3f} against {log["cross_entropy", "nll"]:.3f}), and the lower ECE ({log["mbls", "ece"]:.2%} against {log["cross_entropy", "ece"]:.2%}).
@@ -664,8 +663,7 @@ display(Markdown(minus(text)))
 # ### The margin has to fit
 #
 # On CIFAR-10, as on {ref}`small networks by the hundred <sec-mbls-digits>`, a larger margin makes the network more confident. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a
-# network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`, and
-# the network is calibrated far worse.
+# network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`.
 
 # %% mystnb={"figure": {"caption": "Margins of 6 and 8 fit this network, the others are worse. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. In the paper, Figure 2.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, below the closed form."}} tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
@@ -727,7 +725,7 @@ The margin has to fit, and nothing tells you before training which one does. The
 
 The paper warns of small margins, and says that one which is not the best still beats other losses. At *m* = {", ".join(under[:-1])} and {under[-1]} ours is
 below CE, FL, FLSD and ECP ({min(others):.1f} to {max(others):.1f}%). At none is it clearly below LS, with {score("label_smoothing").value:.2f}%, and at *m* = {", ".join(behind[:-1])} and {behind[-1]} clearly above it. The
-share of LS is the paper's, 0.05, and not tuned here. All but *m* = 6 are trained once. With the ResNet-8 {{ref}}`both are tuned alike <sec-comparison-tuned>`.
+share of LS is the paper's, 0.05, and not tuned here. All but *m* = 6 are trained once.
 """
     display(Markdown(text))
 if absent := [f"{m:g}" for m in trained_margins if m not in key_of]:
@@ -782,7 +780,7 @@ table(
 
 # %% [markdown]
 # So train with cross-entropy, keep 500 samples for validation, and fit a temperature. If you can hold out none, a
-# margin is a bet: it can leave the network too sure or not sure enough.
+# margin is a bet.
 #
 # ## Exercises
 #
