@@ -167,14 +167,21 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
 
 
 def _of_equal_shares(val: HeldOut, test: HeldOut) -> tuple[HeldOut, HeldOut]:
-    """Both with the class shares of the test set: of ``val`` as many as there are; without classes that one lacks."""
+    """Both with the class shares of the test set, without classes that one lacks.
+
+    Of ``val`` as many as there are, spread over the largest logits of a class: the order of samples chooses none.
+    """
     have, want = (np.bincount(part.labels, minlength=val.logits.shape[1]) for part in (val, test))
     both = (have > 0) & (want > 0)
     if not both.any():
         return val, test
-    most = np.rint(want * (have[both] / want[both]).min()).astype(int)
-    first = np.concatenate([np.flatnonzero(val.labels == k)[:n] for k, n in enumerate(most)])
-    rows = ((val, first), (test, np.flatnonzero(both[test.labels])))
+    most = np.rint(both * want * (have[both] / want[both]).min()).astype(int)
+    order = np.argsort(val.logits.max(1), kind="stable")
+    of_class = [order[val.labels[order] == k] for k in range(len(most))]
+    spread = [
+        rows[np.linspace(0, len(rows) - 1, n).round().astype(int)] for rows, n in zip(of_class, most, strict=True)
+    ]
+    rows = ((val, np.concatenate(spread)), (test, np.flatnonzero(both[test.labels])))
     val, test = (
         HeldOut(part.logits[of], part.labels[of], None if part.groups is None else part.groups[of]) for part, of in rows
     )

@@ -211,6 +211,9 @@ def test_other_shares_of_the_classes_are_no_training_on_the_validation_set():
             parts |= {f"{split}_logits": z, f"{split}_labels": y}
         findings = diagnose(read(parts, kind="logits")).findings
         assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[: 1 + learnt]
+        order = rng.permutation(2000)
+        parts |= {name: parts[name][order] for name in ("val_logits", "val_labels")}
+        assert diagnose(read(parts, kind="logits")).findings == findings
         texts += [finding.text for finding in findings if finding.kind == kinds[1]]
     assert len(texts) == 2 and all("on 100.0% of the validation" in x and "at equal shares" in x for x in texts)
 
