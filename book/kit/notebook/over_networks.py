@@ -15,6 +15,8 @@ WORDS = ("better", "worse", "not decided")
 #: 20 Newsgroups cut by date, whose test texts are unlike the others, and by few words, which are the same texts again.
 STRATA = ("published, balanced", "published, long-tailed", "ours, balanced", "ours, long-tailed")
 APART = ("camvid", "20newsgroups", SAME_AGAIN)
+#: A query for all but the losses that a section trains at several strengths, in which they stand by themselves.
+NOT_SWEPT = "~loss.str.fullmatch('(mbls|acls) margin=[0-9]+|label_smoothing alpha=.*')"
 
 
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
