@@ -27,13 +27,14 @@ from calibkit.models.densenet import DenseNet
 from calibkit.models.dropout import mc_dropout
 from calibkit.models.gpool_cnn import GPoolCNN
 from calibkit.models.resnet import ResNet, WideResNet
-from calibkit.models.small import ResNet8, SmallCNN
+from calibkit.models.small import ResNet8, SmallCNN, WhitenedResNet8
 
 __all__ = ["MODELS", "build", "load_weights", "mc_dropout", "options_for", "suited", "takes"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "small_cnn": SmallCNN,
     "resnet8": ResNet8,
+    "resnet8_whitened": WhitenedResNet8,
     "resnet20": partial(ResNet, 20),
     "resnet32": partial(ResNet, 32),
     "resnet44": partial(ResNet, 44),

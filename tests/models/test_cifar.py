@@ -8,7 +8,7 @@ from calibkit import data
 from calibkit.models import build, load_weights
 from calibkit.models.densenet import DenseNet, Layer
 from calibkit.models.resnet import Block, ResNet, WideBlock, WideResNet
-from calibkit.models.small import ResNet8, Stage
+from calibkit.models.small import ResNet8, Stage, WhitenedResNet8
 
 
 def size(model):
@@ -72,6 +72,26 @@ def test_resnet8_size_and_stage():
     convolved = torch.nn.functional.conv2d(x, stage.conv1.weight, padding=1)[:, :, :4, :4]
     largest = convolved.unflatten(2, (2, 2)).unflatten(4, (2, 2)).amax((3, 5))
     torch.testing.assert_close(stage(x), (largest / (1 + stage.bn1.eps) ** 0.5).relu())
+
+
+def test_the_first_batch_alone_whitens_the_patches():
+    """Of correlated images each half of the maps has moments 1 and 0; neither evaluation nor a second batch counts."""
+    torch.manual_seed(0)
+    x = torch.nn.functional.avg_pool2d(torch.randn(40, 3, 18, 18), 3, 1) + 0.3
+    model, fresh = WhitenedResNet8(10), WhitenedResNet8(10)
+    fresh.eval()(x)
+    assert not torch.equal(fresh.conv1.filters(x), fresh.conv1.weight)
+    with torch.autocast("cpu", torch.bfloat16):
+        model(x)
+    maps = model.conv1(x).transpose(0, 1).flatten(1).double().numpy()
+    np.testing.assert_allclose(maps[:12] @ maps[:12].T / maps.shape[1], np.eye(12), atol=0.1)
+    np.testing.assert_allclose(maps[12:], -maps[:12], atol=1e-5)
+    first = model.conv1.weight.clone()
+    model(-(x.flip(3) ** 2))
+    assert torch.equal(model.conv1.weight, first)
+    fresh.load_state_dict(model.state_dict())
+    fresh.train()(x**2)
+    assert torch.equal(fresh.conv1.weight, first)  # as after a resume
 
 
 def test_wide_resnet_size_by_formula():

@@ -73,7 +73,7 @@ def test_the_settings_of_each_long_tailed_network():
 
 def test_every_model_setting_is_of_a_recipe_and_a_network():
     assert {key[:2] for key in MODEL_SETTINGS} <= RECIPES.keys()
-    assert {key[2] for key in MODEL_SETTINGS} == {*TABLE_4, "resnet8", "resnet50"} <= MODELS.keys()
+    assert {key[2] for key in MODEL_SETTINGS} == {*TABLE_4, "resnet8", "resnet8_whitened", "resnet50"} <= MODELS.keys()
 
 
 def test_the_last_epochs_go_without_crops():

@@ -16,7 +16,7 @@ MODELS = {
     **{f"resnet{depth}_sd": f"ResNet-{depth} SD" for depth in (110, 152)},
     **{f"resnet{depth}_b": f"ResNet-{depth} (B)" for depth in (20, 56)},
     **{f"densenet{depth}": f"DenseNet-{depth}" for depth in (40, 121, 161)},
-    "densenet40_bc": "DenseNet-40-BC",
+    **{"densenet40_bc": "DenseNet-40-BC", "resnet8_whitened": "whitened ResNet-8"},
     **{f"wide_resnet_{depth}": f"WRN-{depth}" for depth in (28, 32)},
     **{"wide_resnet_26_10": "WRN-26-10", "wide_resnet_40_10": "WRN-40-10", "regnet_y_400mf": "RegNetY-400MF"},
     **{"efficientnet_b0": "EfficientNet-B0", "gpool_cnn": "GPool-CNN", "small_cnn": "small CNN", "vit": "ViT"},
