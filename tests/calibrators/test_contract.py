@@ -10,6 +10,7 @@ import typing
 import numpy as np
 import pytest
 import torch
+from drawn_logits import logits
 
 from calibkit.calibrators import CALIBRATORS, Calibrator, load_calibrator
 from calibkit.objectives import OBJECTIVES, LabelSmoothing
@@ -21,10 +22,7 @@ WITH_OBJECTIVE = [name for name in NAMES if "objective" in inspect.signature(CAL
 @pytest.fixture(scope="module")
 def sample():
     """(600, 5) logits 2.5 times too large, in numpy, and labels in which every class occurs."""
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(600, 5))
-    labels = (true + rng.gumbel(size=true.shape)).argmax(1)
-    return 2.5 * true, labels
+    return logits(600, 5)
 
 
 @pytest.fixture(scope="module")
