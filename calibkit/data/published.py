@@ -1,12 +1,11 @@
 """Logits and weights that papers' authors and others published: fetched, checked, and written as the cache holds them.
 
 ``published.csv`` lists the files: what each becomes (``target``, below the cache, without its ``.npz``), which
-``part`` of it the file holds, its address, size, checksum and licence; or why a target is ``skipped``. Four formats:
+``part`` of it the file holds, its address, size, checksum and licence; or why a target is ``skipped``. Three formats:
 
 - .npy: one array;
 - .p: a pickle of ``[(logits_val, y_val), (logits_test, y_test)]``, which may name arrays and nothing else;
-- .pt: logits and labels of one split, as torch saves them;
-- .pth: the state of a network. Its weights are kept in half precision, its running statistics as they are.
+- .pt, .pth: what torch saved, logits and labels of one split or the state of a network. Its weights are kept in half precision, its running statistics as they are.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def targets() -> list[Target]:
 
     Example:
         >>> [target.name for target in targets() if target.parts and target.name.startswith("weights")]
-        ['weights/cifar100_resnet20', 'weights/cifar100_resnet56']
+        ['weights/cifar100_resnet110', 'weights/cifar100_resnet20', 'weights/cifar100_resnet56']
     """
     rows: dict[str, list[dict[str, str]]] = {}
     with open(TABLE, newline="", encoding="utf-8") as stream:
@@ -198,6 +197,5 @@ def _named(split: str, logits: np.ndarray, labels: np.ndarray) -> dict[str, np.n
 READ: dict[str, Callable[[Path, str], dict[str, np.ndarray]]] = {
     ".npy": lambda path, part: {part: read_npy(path)},
     ".p": _of_pickle,
-    ".pt": _of_pair,
-    ".pth": _of_state,
+    **dict.fromkeys((".pt", ".pth"), lambda path, part: (_of_state if part == "state" else _of_pair)(path, part)),
 }

@@ -19,6 +19,7 @@ from calibkit._files import read_npz
 from calibkit.data import published
 from calibkit.data.published import read_pairs
 from calibkit.logits import ARRAYS
+from calibkit.models import build, fill
 
 
 def test_the_table_is_complete():
@@ -95,6 +96,22 @@ def test_published_weights_become_those_that_are_used(name, tmp_path):
     assert list(found) == list(arrays)
     for key, array in arrays.items():
         assert (found[key].dtype, found[key].shape, found[key].tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_the_resnet_110_of_neural_clamping_fills_ours(tmp_path):
+    """A .pt file with the names of its authors' code; a file of logits and labels, as others write, is refused."""
+    norms = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    blocks = [f"layer{stage}.{block}." for stage in (1, 2, 3) for block in range(18)]
+    names = {f"{at}{i}" for at in ("", *blocks) for i in ["conv1.weight", *(f"bn1.{of}" for of in norms)]}
+    names |= {f"{at}{i}" for at in blocks for i in ["conv2.weight", *(f"bn2.{of}" for of in norms)]}
+    model = build("resnet110", 100)
+    assert {*model.state_dict()} == names | {"linear.weight", "linear.bias"}
+    (tmp_path / "x.pt").write_bytes(saved(model.state_dict()))
+    filled = fill(build("resnet110", 100), published.READ[".pt"](tmp_path / "x.pt", "state"))
+    assert all(torch.equal(q, p.half().float()) for q, p in zip(filled.parameters(), model.parameters(), strict=True))
+    (tmp_path / "x.pt").write_bytes(saved(halves(dict.fromkeys(ARRAYS, np.zeros(2)), torch.from_numpy)[0]))
+    with pytest.raises(ValueError, match="tensors by name"):
+        published.READ[".pt"](tmp_path / "x.pt", "state")
 
 
 RNG = np.random.default_rng(0)

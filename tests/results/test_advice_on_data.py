@@ -208,6 +208,31 @@ def test_boxes_and_cards_of_the_losses():
         assert said[1] in {*printed[(printed["paper"] == paper) & (printed["loss"] == paper)]["printed"]}
 
 
+def test_the_printed_class_loss_in_its_chapter():
+    """A sum over the class: on four long-tailed networks no better than the likelihood."""
+    for scaler, base, counts in ((TS, TS, (2, 2)), (CTS, f"{CTS}:nll", (2, 0))):
+        of = {"method": f"{scaler}:class_loss_scaling variant=paper", "metric": "ece", "dataset": "cifar10_lt"}
+        found = [*words(base, **of)]
+        assert (len(found), found.count("does not hold"), found.count("holds")) == (4, *counts)
+    said = "clearly higher than by likelihood on two of the four published networks and clearly lower on two."
+    assert said in chapter("class_loss_scaling").replace("# ", "")
+
+
+def test_the_printed_lead_of_neural_clamping_on_the_front_page():
+    """With the focal loss, over one temperature."""
+    of = [
+        row
+        for start in ("", " init=theorem")
+        for row in select(load_effects(), TS, method=f"neural_clamping{start}", metric="ece").itertuples()
+    ]
+    lead = load("paper").query("paper == 'neural_clamping' and table == '1' and model == 'resnet110'")
+    lead = lead.query("metric == 'ece' and source == 'printed'").set_index("method")["value"]
+    lead = lead["neural_clamping"] - lead[TS]
+    assert (round(100 * lead, 2), len(of)) == (-0.87, 8)
+    assert sum(interval_of(row).low < lead < interval_of(row).high for row in of) == 6
+    assert "0.87 points, lies in six of our eight intervals" in text("index")
+
+
 def test_neural_clamping_on_its_card():
     """The interval against its own temperature has both zero and the printed gain; accuracy is lost on all four."""
     alone = "neural_clamping part=output"
@@ -233,7 +258,8 @@ def test_neural_clamping_on_its_card():
         assert len(lost) == 4 and said in text
     of_56 = select(load_effects(), "identity", model="resnet56_b", method="neural_clamping", metric="accuracy")
     assert f"a published ResNet-56 {-100 * of_56['value'].item():.2f} points" in chapter("neural_clamping")
-    assert "Only one of them tests the focal loss" in text
+    assert "Only one of them tests the focal loss" in text and "clearly on two of four" in text
+    assert [*words(TS, method=starts[1], metric="accuracy")].count("holds") == 2
     controls = load_effects().query("method == 'neural_clamping' and metric == 'ece'")["base_method"]
     gammas = controls[controls.str.startswith("temperature_scaling:focal gamma=")].str.partition("=")[2].astype(float)
     assert sorted(gammas) == [0, 0, 0, 0.25]

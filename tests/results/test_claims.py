@@ -28,7 +28,7 @@ def test_the_paper_s_own_networks_on_the_card():
     card = " ".join(PAPERS[CTS].found.split())
     assert len(table) == 36 and f"{said}, and {gain.mean():.2f} in print" in card
     (finer,) = told(CTS, "changes the ECE of one temperature by # [")
-    assert 0.3 < finer / (100 * own["value"].mean()) < 0.4 and "brings a third of the gain" in card
+    assert 0.3 < finer / (100 * own["value"].mean()) < 0.4 and "brings a third of the mean gain" in card
 
 
 def test_other_scalers_in_the_ledger():

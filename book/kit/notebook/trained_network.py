@@ -21,8 +21,13 @@ from calibkit.models import build, fill, load_weights, options_for
 from calibkit.networks import Network
 from calibkit.training.batches import Feed
 
-#: Networks that others trained on all training images: what they are, and how they take their inputs.
+#: Networks that others trained: what they are, and how they take their inputs. The ResNet-110 is by the authors of
+#: Neural Clamping.
 PUBLIC = {
+    "weights/cifar100_resnet110": (
+        Network("cifar100", "resnet110"),
+        {"mean": (0.4914, 0.4822, 0.4465), "std": (0.2675, 0.2565, 0.2761)},
+    ),
     "weights/cifar100_densenet40bc": (Network("cifar100", "densenet40_bc"), {}),
     **{
         f"weights/cifar100_resnet{depth}": (
@@ -67,7 +72,7 @@ class Trained:
 def trained(network: Network | str, budget: str = "smoke", device: str = "auto", draw: int = 0) -> Trained:
     """A network of images with its weights: those stored, trained or put there at the budget, else trained now.
 
-    Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen all training images, so
+    Or one of ``PUBLIC``, whose weights ``calibkit data prepare published`` fetches. It has seen training images, so
     one half of the test images is held out, and the other half tests, by the seed ``draw``: see
     :func:`calibkit.data.halves`. Weights of one's own are found as ``weights.npz`` in
     :meth:`calibkit.networks.Network.folder`.
