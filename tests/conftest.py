@@ -1,8 +1,9 @@
-"""Shared by all tests: one thread, no display, torchvision importable, and logits: some whose true temperature is
-known, and some that Jung et al. 2023 published or used, with what public code made of them."""
+"""Shared by all tests: one thread, no display, torchvision importable, a shell, and logits: some whose true
+temperature is known, and some that Jung et al. 2023 published or used, with what public code made of them."""
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import torch
 from data_parameters import with_logits
 
 from calibkit import _folders
+from calibkit.__main__ import main
 from calibkit._extras import ensure_torchvision_importable
 from calibkit.logits import Logits
 from calibkit.networks import published as published_files
@@ -47,6 +49,18 @@ def data_cache(tmp_path, monkeypatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("CALIBKIT_DATA", str(folder))
     return folder
+
+
+@pytest.fixture
+def shell(capsys) -> Callable:
+    """A function that runs a command, which must end with ``status``, and returns what it printed: ``out``, ``err``."""
+
+    def run(words: list[str], status: int = 0):
+        capsys.readouterr()  # what was printed before
+        assert main(words) == status
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from drawn_logits import logits
 from torch import Tensor, nn
 
 from calibkit import NeuralClamping
@@ -24,15 +25,9 @@ class Passing(nn.Module):
         return self.one * x
 
 
-def sample() -> tuple[Tensor, Tensor]:
-    """(600, 5) float32 logits 2.5 times too large, and their labels."""
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(600, K))
-    return torch.from_numpy(2.5 * true).float(), torch.from_numpy((true + rng.gumbel(size=true.shape)).argmax(1))
-
-
 NET = Passing().eval()
-Z, Y = sample()
+Z, Y = map(torch.from_numpy, logits(600, K))
+Z = Z.float()
 
 
 @cache

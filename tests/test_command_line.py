@@ -25,9 +25,8 @@ def row(out: str, metric: str) -> list[float]:
     return [float(word.strip("[],")) for word in line.split()[1:] if word != "*"]
 
 
-def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, capsys):
-    assert main(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]) == 0
-    out = capsys.readouterr().out
+def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, shell):
+    out = shell(["calibrate", str(toy), "--out", str(tmp_path / "ts.npz")]).out
     saved = load_calibrator(tmp_path / "ts.npz")
     assert out.startswith(f"{saved!r}\n") and out.endswith(f"saved {tmp_path / 'ts.npz'}\n")
     assert saved.temperature == pytest.approx(2, rel=0.2)
@@ -37,35 +36,32 @@ def test_calibrate_prints_saves_and_the_file_loads(toy, tmp_path, capsys):
     assert len(out.splitlines()) == len(REPORTED) + 3
 
 
-def test_calibrate_says_what_became_worse_and_saves_only_what_it_is_told_to(toy, tmp_path, capsys):
+def test_calibrate_says_what_became_worse_and_saves_only_what_it_is_told_to(toy, tmp_path, shell):
     """Fitted where each third label is one of chance, judged where the network was calibrated."""
     logits = Logits.load(toy)
     chance = np.where(np.arange(400) % 3 == 0, np.random.default_rng(1).integers(0, 4, 400), logits.val_labels)
     bad = Logits(logits.val_logits, chance, logits.test_logits / 2, logits.test_labels).save(tmp_path / "bad.npz")
     before = set(tmp_path.iterdir())
-    assert main(["calibrate", str(bad)]) == 0
-    out = capsys.readouterr().out
+    out = shell(["calibrate", str(bad)]).out
     said = out.splitlines()[-1].removeprefix("worse than before, beyond chance: ").split(", ")
     assert said == ["nll", "brier", "ece"]
     assert all(row(out, metric)[-2] > 0 for metric in said)
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_lower_accuracy_is_worse(toy, tmp_path, capsys):
+def test_a_lower_accuracy_is_worse(toy, tmp_path, shell):
     """One of four classes is rare where the calibrator is fitted, and is not predicted any more."""
     logits = Logits.load(toy)
     keep = logits.val_labels != 0
     keep[np.flatnonzero(~keep)[:2]] = True
     few = Logits(logits.val_logits[keep], logits.val_labels[keep], *logits.test).save(tmp_path / "few.npz")
-    assert main(["calibrate", str(few), "--calibrator", "vector_scaling"]) == 0
-    out = capsys.readouterr().out
+    out = shell(["calibrate", str(few), "--calibrator", "vector_scaling"]).out
     assert row(out, "accuracy")[-1] < 0
     assert "accuracy" in out.splitlines()[-1]
 
 
-def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, capsys):
-    assert main(["evaluate", str(toy)]) == 0
-    out = capsys.readouterr().out
+def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, shell):
+    out = shell(["evaluate", str(toy)]).out
     data = Logits.load(toy)
     value, low, high = row(out, "accuracy")
     assert value == pytest.approx(np.mean(data.test_logits.argmax(1) == data.test_labels)) and low < value < high
@@ -76,23 +72,20 @@ def test_evaluate_gives_the_metrics_of_softmax_with_intervals(toy, capsys):
     assert marked <= {"mce"}  # which one bin of few samples sets
 
 
-def test_both_commands_take_another_number_of_bins(toy, tmp_path, capsys):
+def test_both_commands_take_another_number_of_bins(toy, tmp_path, shell):
     data = Logits.load(toy)
     wanted = ece(Identity().fit(*data.val)(data.test_logits), data.test_labels, n_bins=4)
     for command in ("evaluate", "calibrate"):
-        assert main([command, str(toy), "--bins", "4"]) == 0
-        assert row(capsys.readouterr().out, "ece")[0] == pytest.approx(wanted, abs=1e-5)
-        assert main([command, str(toy), "--bins", "0"]) == 1
-        assert "Expected `n_bins` to be an integer >= 1" in capsys.readouterr().err
+        assert row(shell([command, str(toy), "--bins", "4"]).out, "ece")[0] == pytest.approx(wanted, abs=1e-5)
+        assert "Expected `n_bins` to be an integer >= 1" in shell([command, str(toy), "--bins", "0"], 1).err
 
 
-def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsys):
+def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, shell):
     """Labels drawn from the probabilities themselves."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(500, 30))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    assert main(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "noise.npz"))]) == 0
-    out = capsys.readouterr().out
+    out = shell(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "noise.npz"))]).out
     value, low, high = row(out, "ece")
     assert low == 0 < value <= high
     marked = [line.split()[0] for line in out.splitlines() if line.endswith(" *")]
@@ -100,23 +93,20 @@ def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, capsy
     assert "\n* not told apart from 0" in out
 
 
-def test_evaluate_as_json_has_the_numbers_of_the_table(toy, tmp_path, capsys):
+def test_evaluate_as_json_has_the_numbers_of_the_table(toy, tmp_path, shell):
     """Of one set, which is no test set; an infinite NLL, which JSON has not, is null."""
     data = Logits.load(toy)
     np.savez(tmp_path / "one.npz", logits=data.test_logits, labels=data.test_labels)
-    assert main(["evaluate", str(tmp_path / "one.npz")]) == 0
-    printed = capsys.readouterr().out
+    printed = shell(["evaluate", str(tmp_path / "one.npz")]).out
     assert printed.splitlines()[0].endswith("on 500 samples")
-    assert main(["evaluate", str(tmp_path / "one.npz"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(shell(["evaluate", str(tmp_path / "one.npz"), "--json"]).out)
     assert list(found) == list(REPORTED)
     for name, of in found.items():
         assert list(of) == ["value", "low", "high"]
         assert row(printed, name) == pytest.approx([*of.values()], abs=1e-5)
     sure = {"probs": np.array([[1.0, 0.0], [0.5, 0.5]]), "labels": np.array([1, 0])}
     np.savez(tmp_path / "sure.npz", **sure)
-    assert main(["evaluate", str(tmp_path / "sure.npz"), "--json"]) == 0
-    printed = capsys.readouterr()
+    printed = shell(["evaluate", str(tmp_path / "sure.npz"), "--json"])
     assert json.loads(printed.out)["nll"]["value"] is None
     assert "2 samples; intervals from fewer than 50 are too short" in printed.err
 
@@ -128,18 +118,17 @@ def test_help_is_plain_text(capsys):
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
-def test_few_test_samples_are_said_to_be_few(tmp_path, command, capsys):
+def test_few_test_samples_are_said_to_be_few(tmp_path, command, shell):
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(100, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    assert main([command, str(Logits(z, y, z[:5], y[:5]).save(tmp_path / "few.npz"))]) == 0
-    assert "5 test samples; intervals from fewer than 50 are too short" in capsys.readouterr().err
+    said = shell([command, str(Logits(z, y, z[:5], y[:5]).save(tmp_path / "few.npz"))]).err
+    assert "5 test samples; intervals from fewer than 50 are too short" in said
     pairs = Logits(z, y, z[:80], y[:80], {}, np.arange(80) // 2).save(tmp_path / "pairs.npz")
-    assert main([command, str(pairs)]) == 0
-    assert "40 test groups; intervals from fewer than 50 are too short" in capsys.readouterr().err
+    assert "40 test groups; intervals from fewer than 50 are too short" in shell([command, str(pairs)]).err
 
 
-def test_intervals_are_of_groups_and_a_folder_of_npy_files_is_a_logits_file(toy, tmp_path, capsys):
+def test_intervals_are_of_groups_and_a_folder_of_npy_files_is_a_logits_file(toy, tmp_path, shell):
     """Every test sample twice, a pair a group, tells as much as once."""
     logits = Logits.load(toy)
     z, y, numbers = np.tile(logits.test_logits, (2, 1)), np.tile(logits.test_labels, 2), np.tile(np.arange(500), 2)
@@ -150,15 +139,13 @@ def test_intervals_are_of_groups_and_a_folder_of_npy_files_is_a_logits_file(toy,
     for command in ("evaluate", "calibrate"):
         printed = []
         for path in (toy, twice, tmp_path / "mine"):
-            assert main([command, str(path)]) == 0
-            lines = capsys.readouterr().out.splitlines()
+            lines = shell([command, str(path)]).out.splitlines()
             printed.append([line for line in lines if line.startswith(("accuracy", "ece ", "nll"))])
         assert printed[0] == printed[1] == printed[2]
 
 
-def test_networks_lists_the_zoo(capsys):
-    assert main(["networks"]) == 0
-    listed = capsys.readouterr().out.splitlines()[1:]
+def test_networks_lists_the_zoo(shell):
+    listed = shell(["networks"]).out.splitlines()[1:]
     assert [line.split()[0] for line in listed][: len(zoo())] == list(zoo())
     name, path = next(iter(zoo().items()))
     meta = Logits.load(path).meta
@@ -166,44 +153,39 @@ def test_networks_lists_the_zoo(capsys):
 
 
 @pytest.mark.parametrize(("command", "lines"), [("evaluate", 1), ("calibrate", 2)])
-def test_what_takes_time_is_told_only_to_a_person(toy, command, lines, capsys, monkeypatch):
-    assert main([command, str(toy)]) == 0
-    quiet = capsys.readouterr()
+def test_what_takes_time_is_told_only_to_a_person(toy, command, lines, shell, monkeypatch):
+    quiet = shell([command, str(toy)])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert main([command, str(toy)]) == 0
-    watched = capsys.readouterr()
+    watched = shell([command, str(toy)])
     assert watched.out == quiet.out and quiet.err == ""
     assert len(watched.err.splitlines()) == lines and "500 samples" in watched.err
 
 
-def test_labels_of_other_rows_are_told_and_no_calibrator_is_saved(toy, tmp_path, capsys):
+def test_labels_of_other_rows_are_told_and_no_calibrator_is_saved(toy, tmp_path, shell):
     data, mixed = Logits.load(toy), np.random.default_rng(0).permutation
     path = Logits(data.val_logits, mixed(data.val_labels), data.test_logits, mixed(data.test_labels)).save(toy)
-    assert main(["calibrate", str(path), "--out", str(tmp_path / "c.npz")]) == 1
-    printed = capsys.readouterr()
+    printed = shell(["calibrate", str(path), "--out", str(tmp_path / "c.npz")], 1)
     assert printed.err.splitlines()[-1].startswith("Expected `source` to be outputs beside the labels of the same")
     assert printed.out == "" and not (tmp_path / "c.npz").exists()
-    assert main(["evaluate", str(path)]) == 0
-    assert "say nothing about the labels" in capsys.readouterr().err
+    assert "say nothing about the labels" in shell(["evaluate", str(path)]).err
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate"])
-def test_what_is_in_doubt_and_what_was_rounded_is_told_beside_the_numbers(toy, tmp_path, command, capsys):
+def test_what_is_in_doubt_and_what_was_rounded_is_told_beside_the_numbers(toy, tmp_path, command, shell):
     data = Logits.load(toy)
     np.savez(tmp_path / "one.npz", logits=data.val_logits, labels=data.val_labels)
-    assert main([command, str(tmp_path / "one.npz"), str(tmp_path / "one.npz")]) == 0
-    assert "400 test samples have outputs that are in the validation set too" in capsys.readouterr().err
+    said = shell([command, str(tmp_path / "one.npz"), str(tmp_path / "one.npz")]).err
+    assert "400 test samples have outputs that are in the validation set too" in said
     less = {f"{name}_probs": 0.98 * softmax(getattr(data, name).logits, 1) for name in ("val", "test")}
     np.savez(tmp_path / "less.npz", **less, val_labels=data.val_labels, test_labels=data.test_labels)
-    assert main([command, str(tmp_path / "less.npz")]) == 0
-    assert "each was divided by its sum" in capsys.readouterr().err
+    assert "each was divided by its sum" in shell([command, str(tmp_path / "less.npz")]).err
 
 
 LONG = "x" * 400
 TRAIN = "train --dataset digits --model"
 
 
-def test_bad_input_says_so_in_one_line_and_exits_1(toy, tmp_path, capsys, monkeypatch):
+def test_bad_input_says_so_in_one_line_and_exits_1(toy, tmp_path, shell, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "EMPTY.npz").touch()
     for name in ("FOLDER", "FOLDER.npz"):
@@ -224,7 +206,6 @@ def test_bad_input_says_so_in_one_line_and_exits_1(toy, tmp_path, capsys, monkey
         (f"{TRAIN} small_cnn --seed 99999999999999999999", "`seed` to be an integer in [0, 9223372036854775808"),
         ("data prepare mnist", "`name` to be one of"),
     ):
-        assert main([words.get(word, word) for word in command.split()]) == 1
-        printed = capsys.readouterr()
+        printed = shell([words.get(word, word) for word in command.split()], 1)
         assert printed.err.startswith(f"Expected {message}"), command
         assert (printed.out, printed.err.count("\n")) == ("", 1) or "--out" in command

@@ -22,20 +22,19 @@ def toy(too_sure, tmp_path, monkeypatch):
     return too_sure.save("toy.npz")
 
 
-def test_only_calibration_errors_are_starred(tmp_path, capsys):
+def test_only_calibration_errors_are_starred(tmp_path, shell):
     """Nearly all predictions are wrong, and made with hardly a doubt: accuracy and entropy, too, begin at 0."""
     y = np.zeros(60, int)
     z = np.zeros((60, 3))
     z[np.arange(60), np.where(np.arange(60) < 1, 0, 1 + np.arange(60) % 2)] = 60.0
     z[0] = [3.0, 0.0, 0.0]
-    assert main(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "wrong.npz"))]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = shell(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "wrong.npz"))]).out.splitlines()
     begins_at_0 = {line.split()[0] for line in lines if "[0.00000," in line}
     assert begins_at_0 >= {"accuracy", "entropy"}
     assert {line.split()[0] for line in lines if line.endswith(" *")} == begins_at_0 & ERRORS
 
 
-def test_what_cannot_be_written_is_refused_before_the_fit(toy, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_written_is_refused_before_the_fit(toy, tmp_path, shell, monkeypatch):
     def fitted(*_):
         raise AssertionError
 
@@ -45,8 +44,7 @@ def test_what_cannot_be_written_is_refused_before_the_fit(toy, tmp_path, capsys,
         ("folder", "Expected `out` to be the path of a file, but got 'folder', which is none\n"),
         ("toy.npz/c.npz", "Expected `out` to be a file that can be written, but got 'toy.npz/c.npz'\n"),
     ):
-        assert main(["calibrate", str(toy), "--out", out]) == 1
-        printed = capsys.readouterr()
+        printed = shell(["calibrate", str(toy), "--out", out], 1)
         assert (printed.out, printed.err) == ("", message)
 
 

@@ -10,7 +10,6 @@ import pytest
 from data_parameters import with_data
 
 from calibkit import data
-from calibkit.__main__ import main
 from calibkit.data import DATASETS, _archive, load_split, prepare
 
 ROOT = Path(__file__).parents[1]
@@ -113,11 +112,9 @@ def test_bad_names():
             load_split(name, split)
 
 
-def test_command_line(data_cache, capsys):
-    assert main(["data", "list"]) == 0
-    assert "digits           ready" in capsys.readouterr().out
-    assert main(["data", "prepare", "cifar10", "--archive", str(data_cache / "absent")]) == 1
-    assert "absent" in capsys.readouterr().err
+def test_command_line(data_cache, shell):
+    assert "digits           ready" in shell(["data", "list"]).out
+    assert "absent" in shell(["data", "prepare", "cifar10", "--archive", str(data_cache / "absent")], 1).err
 
 
 @pytest.mark.parametrize("name", with_data(["cifar10", "cifar100"]))

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from drawn_logits import logits
 from packaging.version import Version
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -51,12 +52,6 @@ def test_what_scikit_learn_asks_of_an_estimator(estimator, expected):
 def classes_apart(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """A fifth of the labels are drawn at random, so that no temperature is 0."""
     return make_classification(n, 10, n_informative=6, n_classes=n_classes, flip_y=0.2, random_state=0)
-
-
-def logits(n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(n, n_classes))
-    return 2.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
 
 
 @pytest.mark.skipif(Version("1.8") > VERSION, reason='scikit-learn has method="temperature" since 1.8')

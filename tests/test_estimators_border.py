@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from drawn_logits import logits
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, cross_val_predict
@@ -104,12 +105,6 @@ def test_what_is_no_fold(data, cv):
 def test_what_are_no_classes(data, one):
     with pytest.raises(ValueError, match="^Expected `classes` to be different, and of one type, but got "):
         LogitCalibrator(classes=[one] * 3).fit(data[0][:, :3], data[1])
-
-
-def logits(n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(n, n_classes))
-    return 2.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
 
 
 @pytest.mark.parametrize("prefix", ["logit_", "logits_", "p_"])

@@ -75,7 +75,7 @@ def test_a_report_is_one_a_label():
     assert list(found.reports) == ["0", "2"] and "1: left out, as it is there in all or in none" in str(found)
 
 
-def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
+def test_a_table_from_the_shell(tmp_path, monkeypatch, shell):
     """Each label with a calibrator of its own in a file, by the names of the columns; and those of before go."""
     monkeypatch.chdir(tmp_path)
     z, y = drawn()
@@ -84,8 +84,7 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine-report").mkdir()
     for name in ("calibrator.npz", "calibrator-7.npz"):
         (tmp_path / "mine-report" / name).touch()
-    assert main(["report", "mine.csv", "--calibrators", "vector_scaling"]) == 0
-    assert "Over your 3 labels, " in capsys.readouterr().out
+    assert "Over your 3 labels, " in shell(["report", "mine.csv", "--calibrators", "vector_scaling"]).out
     files = sorted(path.name for path in (tmp_path / "mine-report").iterdir())
     assert files == [*(f"calibrator-{i}.npz" for i in range(3)), "report.html", "report.json"]
     facts = json.loads((tmp_path / "mine-report" / "report.json").read_text())
@@ -102,9 +101,8 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, capsys):
         read(both)
     both.to_csv("both.csv", index=False)
     for command in ("evaluate", "calibrate"):
-        assert main([command, "both.csv", "--kind", "logits"]) == 1
         want = "Expected `source` to be of one label a sample, but got 3 labels; `calibkit report` takes several"
-        assert want in capsys.readouterr().err
+        assert want in shell([command, "both.csv", "--kind", "logits"], 1).err
 
 
 def test_the_calibrators_of_several_labels_are_applied_one_after_the_other(tmp_path, monkeypatch):

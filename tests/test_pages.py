@@ -201,13 +201,12 @@ def test_pages_name_what_exists():
 
 
 @pytest.mark.slow
-def test_the_page_on_judging_prints_what_it_says(tmp_path, monkeypatch, capsys):
+def test_the_page_on_judging_prints_what_it_says(tmp_path, monkeypatch, shell):
     text = (ROOT / "book" / "judge.md").read_text()
     codes, commands, printed = (re.findall(f"```{kind}\n(.*?)```", text, re.S) for kind in ("python", "bash", "text"))
     monkeypatch.chdir(tmp_path)
     for code in codes:
         Path(re.match("# (.*)", code)[1]).write_text(code)
     for command, said in zip(commands, printed, strict=True):
-        assert main(shlex.split(command)[1:]) == 0
-        assert capsys.readouterr().out == said
+        assert shell(shlex.split(command)[1:]).out == said
     assert names_a_loss("losses.py:Smoothed") and not names_a_loss("mine.py:BrierTemperature")

@@ -5,7 +5,8 @@
 
 - .npy: one array;
 - .p: a pickle of ``[(logits_val, y_val), (logits_test, y_test)]``, which may name arrays and nothing else;
-- .pt, .pth: what torch saved, logits and labels of one split or the state of a network. Its weights are kept in half precision, its running statistics as they are.
+- .pt, .pth: what torch saved, logits and labels of one split or the state of a network. Its weights are kept in half
+  precision, its running statistics as they are.
 """
 
 from __future__ import annotations

@@ -237,20 +237,6 @@ def test_separable_data_warn():
     assert cts(z).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"grid": ()}, "Expected `grid` to be at least one temperature, rising"),
-        ({"max_sweeps": 0}, "Expected `max_sweeps` to be an integer >= 1, but got 0"),
-        ({"accuracy_constraint": 1}, "Expected `accuracy_constraint` to be True, False or 'running', but got 1"),
-        ({"accuracy_constraint": "falling"}, "but got 'falling'"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        ClassTemperatureScaling(**options)
-
-
 # ---------------------------------------------------------------------------------------------- published logits
 @pytest.mark.parametrize("name", with_logits(sorted(ORACLE.keys() - {"source"})))
 def test_known_optima(name):

@@ -10,6 +10,7 @@ import typing
 import numpy as np
 import pytest
 import torch
+from drawn_logits import logits
 
 from calibkit.calibrators import CALIBRATORS, Calibrator, load_calibrator
 from calibkit.objectives import OBJECTIVES, LabelSmoothing
@@ -21,10 +22,7 @@ WITH_OBJECTIVE = [name for name in NAMES if "objective" in inspect.signature(CAL
 @pytest.fixture(scope="module")
 def sample():
     """(600, 5) logits 2.5 times too large, in numpy, and labels in which every class occurs."""
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(600, 5))
-    labels = (true + rng.gumbel(size=true.shape)).argmax(1)
-    return 2.5 * true, labels
+    return logits(600, 5)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +133,42 @@ def test_unfitted_use_and_other_classes_than_fitted(name, sample, fitted, tmp_pa
 def test_bad_input(change, message, sample):
     with pytest.raises(ValueError, match=message):
         CALIBRATORS["temperature_scaling"]().fit(*change(*sample))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("temperature_scaling", {"grid": []}, r"at least one temperature, rising, but got \[\]"),
+        ("temperature_scaling", {"grid": [2.0, 1.0]}, "at least one temperature, rising"),
+        ("temperature_scaling", {"grid": [0.0, 1.0]}, r"a number in \(0.0, inf\], but got 0.0"),
+        ("temperature_scaling", {"grid": "fine"}, "a sequence of temperatures, or their step, but got 'fine'"),
+        ("temperature_scaling", {"grid": 20}, r"a number in \[0.0001, 10.0\], but got 20"),
+        ("class_temperature_scaling", {"grid": ()}, "at least one temperature, rising"),
+        ("class_temperature_scaling", {"max_sweeps": 0}, "an integer >= 1, but got 0"),
+        ("class_temperature_scaling", {"accuracy_constraint": 1}, "True, False or 'running', but got 1"),
+        ("class_temperature_scaling", {"accuracy_constraint": "falling"}, ".*, but got 'falling'"),
+        ("ets", {"solver": "newton"}, "one of exact, sctl"),
+        ("ets", {"objective": "class_balanced", "solver": "sctl"}, "nll, label_smoothing"),
+        ("pts", {"top_k": 0}, "an integer >= 1"),
+        ("pts", {"hidden": ()}, "a sequence"),
+        ("pts", {"hidden": (5, 0)}, "an integer >= 1"),
+        ("pts", {"weight_decay": -1.0}, "a number in"),
+        ("pts", {"seed": -1}, "an integer in"),
+        ("pts", {"seed": 2**64}, "an integer in"),
+        ("pts", {"solver": "adam"}, "one of exact, sctl"),
+        ("structured_vector_scaling", {"lam": -1.0}, r"a number in \[0.0, inf\], but got -1.0"),
+        ("structured_vector_scaling", {"lam": None}, r"a number in \[0.0, inf\], but got None"),
+        ("ms_odir", {"lam": -1.0}, r"a number in \[0.0, inf\], but got -1.0"),
+        ("ms_odir", {"mu": -1.0}, r"a number in \[0.0, inf\], but got -1.0"),
+        ("ms_odir", {"n_folds": 1}, "an integer >= 2, but got 1"),
+        *(("gp_calibration", {"n_knots": n}, "") for n in (1, 10**20, 2.0)),
+        *(("spline", {"n_knots": n}, "(an integer >= 3|at most 1,000), but got") for n in (2, 1001, 10**30)),
+        *(("order_preserving", {"n_pieces": n}, "") for n in (0, 10**20, 2.0)),
+    ],
+)
+def test_bad_options(name, options, message):
+    with pytest.raises(ValueError, match=f"^Expected `{next(iter(options))}` to be {message}"):
+        CALIBRATORS[name](**options)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -100,18 +100,6 @@ def test_of_jung_et_al_is_one_temperature(overconfident):
     assert 1 / scale == pytest.approx(TemperatureScaling().fit(z, y).temperature, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"solver": "newton"}, "Expected `solver` to be one of exact, sctl"),
-        ({"objective": "class_balanced", "solver": "sctl"}, "Expected `objective` to be nll, label_smoothing"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        ETS(**options)
-
-
 def test_published_logits(published):
     """No worse than the optimum that Mix-n-Match's own helpers reach."""
     known = published.oracle["ets"]

@@ -106,12 +106,6 @@ def test_logits_without_a_difference():
     assert GPCalibration().fit(np.zeros((9, 3)), np.arange(9) % 3)(np.zeros((1, 3))).tolist() == [[1 / 3] * 3]
 
 
-@pytest.mark.parametrize("n_knots", [1, 10**20, 2.0])
-def test_knots_without_number(n_knots):
-    with pytest.raises(ValueError, match="^Expected `n_knots` to be "):
-        GPCalibration(n_knots=n_knots)
-
-
 def test_length_and_deviation_are_kept(tmp_path):
     """Like all that was fitted: none before, and in the file."""
     assert GPCalibration().length is None

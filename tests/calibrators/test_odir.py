@@ -166,19 +166,6 @@ def test_corners_are_finite_and_the_same_again(method, dtype, case):
         assert one(z)[:, 4].mean() == pytest.approx(-2 * 0.1 / 5 * one.bias[4], abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"lam": -1.0}, r"Expected `lam` to be a number in \[0.0, inf\], but got -1.0"),
-        ({"mu": -1.0}, r"Expected `mu` to be a number in \[0.0, inf\], but got -1.0"),
-        ({"n_folds": 1}, "Expected `n_folds` to be an integer >= 2, but got 1"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(ValueError, match=match):
-        MSODIR(**options)
-
-
 @pytest.mark.parametrize("cls", [DirODIR, MSODIR])
 def test_a_free_diagonal_of_separated_labels_ends(cls):
     """Without a penalty it runs off to where float32 sees no curvature."""

@@ -52,9 +52,3 @@ def test_optimum():
     found = minimize(value, np.full(3, 0.5), bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-14})
     assert value(fitted.slopes) == pytest.approx(found.fun, abs=1e-8)
     np.testing.assert_allclose(fitted.slopes, found.x, rtol=1e-3)
-
-
-@pytest.mark.parametrize("n_pieces", [0, 10**20, 2.0])
-def test_pieces_without_number(n_pieces):
-    with pytest.raises(ValueError, match="^Expected `n_pieces` to be "):
-        OrderPreserving(n_pieces=n_pieces)

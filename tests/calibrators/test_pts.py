@@ -134,23 +134,6 @@ def test_rows_that_do_not_differ():
     assert PTS().fit(z, y)(z)[:, 0] == pytest.approx([0.75] * 4, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"top_k": 0}, "Expected `top_k` to be an integer >= 1"),
-        ({"hidden": ()}, "Expected `hidden` to be a sequence"),
-        ({"hidden": (5, 0)}, "Expected `hidden` to be an integer >= 1"),
-        ({"weight_decay": -1.0}, "Expected `weight_decay` to be a number in"),
-        ({"seed": -1}, "Expected `seed` to be an integer in"),
-        ({"seed": 2**64}, "Expected `seed` to be an integer in"),
-        ({"solver": "adam"}, "Expected `solver` to be one of exact, sctl"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        PTS(**options)
-
-
 def test_published_logits(cifar10):
     """Better than one temperature on the data it is fitted on; on test data with decay, and not without it."""
     val, (test_logits, test_labels) = cifar10.logits.val, cifar10.logits.test

@@ -103,10 +103,7 @@ def test_published_logits(published):
     assert (probs.argmax(1) == test_logits.argmax(1)).all()
 
 
-def test_knots_are_three_to_a_thousand():
-    for n_knots in (2, 1001, 10**30):
-        with pytest.raises(ValueError, match="^Expected `n_knots` to be (an integer >= 3|at most 1,000), but got"):
-            Spline(n_knots=n_knots)
+def test_a_thousand_knots_are_not_too_many():
     assert Spline(n_knots=1000).n_knots == 1000
 
 

@@ -200,9 +200,3 @@ def test_where_smoothing_costs_more_than_scaling_gains_it_is_temperature_scaling
         fit, ts = METHODS[key]().fit(z, y), TemperatureScaling().fit(z, y)
     assert fit.fell_back and not fit.bias.any()
     np.testing.assert_array_equal(fit(z), ts(z))
-
-
-def test_bad_options():
-    for lam in (-1.0, None):
-        with pytest.raises(ValueError, match=rf"Expected `lam` to be a number in \[0.0, inf\], but got {lam}"):
-            StructuredVectorScaling(lam=lam)

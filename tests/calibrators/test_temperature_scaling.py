@@ -242,21 +242,6 @@ def test_grid_search_equals_a_plain_loop(n_bins):
     assert fitted.temperature == grid[int(np.argmin(eces))]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"grid": []}, r"Expected `grid` to be at least one temperature, rising, but got \[\]"),
-        ({"grid": [2.0, 1.0]}, "Expected `grid` to be at least one temperature, rising"),
-        ({"grid": [0.0, 1.0]}, r"Expected `grid` to be a number in \(0.0, inf\], but got 0.0"),
-        ({"grid": "fine"}, "Expected `grid` to be a sequence of temperatures, or their step, but got 'fine'"),
-        ({"grid": 20}, r"Expected `grid` to be a number in \[0.0001, 10.0\], but got 20"),
-    ],
-)
-def test_bad_grids(options, message):
-    with pytest.raises(ValueError, match=message):
-        TemperatureScaling(**options)
-
-
 # ----------------------------------------------------------------------------------------------- published logits
 @pytest.fixture(scope="module")
 def stored():

@@ -14,7 +14,6 @@ from book.kit.results import load_effects
 from book.kit.results.claims import ledger, load_claims
 from book.kit.results.difference_intervals import images_of, over_networks
 from calibkit import judging
-from calibkit.__main__ import main
 from calibkit.calibrators import CALIBRATORS, on_logits
 from calibkit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_predictions
 from calibkit.judging.verdict import Claim, signs, tally, verdict
@@ -265,9 +264,8 @@ def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
-    assert main(["judge", "mine.py:Broken", "--networks", SMALL[0]]) == 1
-    told = capsys.readouterr()
+def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
+    told = shell(["judge", "mine.py:Broken", "--networks", SMALL[0]], 1)
     assert told.out.startswith("Not judged: it failed on every network. RuntimeError: never (mine.py, line 36)\n")
     assert told.err.endswith(
         "Expected `key` to be of a calibrator that can be fitted to some network, but got 'mine.py:Broken'\n"
@@ -279,11 +277,9 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
         (["neural_clamping"], "Expected `key` to be of a calibrator that takes logits, but got 'neural_clamping'"),
         (["ets", "--timeout", "0"], "Expected `timeout` to be a number in (0.0, inf], but got 0.0"),
     ]:
-        assert main(["judge", *wrong]) == 1
-        assert capsys.readouterr().err.startswith(want)
+        assert shell(["judge", *wrong], 1).err.startswith(want)
     monkeypatch.setattr(judging, "zoo", dict)
-    assert main(["judge", "ets"]) == 1
-    assert "Expected `networks` to be those of the book, in its checkout: work there" in capsys.readouterr().err
+    assert "Expected `networks` to be those of the book, in its checkout: work there" in shell(["judge", "ets"], 1).err
 
 
 def test_a_network_that_is_none_is_told_of_the_option():

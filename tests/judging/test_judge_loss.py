@@ -116,9 +116,8 @@ def test_without_a_second_seed_nothing_is_decided():
 
 
 @pytest.mark.slow
-def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
-    assert main(["judge", "mine.py:Smoothed share=2", "--seeds", "1"]) == 1
-    told = capsys.readouterr()
+def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
+    told = shell(["judge", "mine.py:Smoothed share=2", "--seeds", "1"], 1)
     assert told.out.startswith("Not judged: every training failed. RuntimeError: too much (mine.py, line 9)\n")
     assert told.err.endswith("to be of a loss that can be trained, but got 'mine.py:Smoothed share=2'\n")
     for wrong, want in [
@@ -135,8 +134,7 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
             "Expected `key` to be of a loss, a subclass of torch.nn.Module, without an objective",
         ),
     ]:
-        assert main(["judge", *wrong]) == 1
-        assert capsys.readouterr().err.startswith(want)
+        assert shell(["judge", *wrong], 1).err.startswith(want)
     for values in ([], "12", 3, np.array([1, 2]), range(3), {1: 2}, [object()], [{"a": 1}], [np.ones(2)]):
         with pytest.raises(ValueError, match="^Expected `grid` to be a list of one value or more for each option"):
             judge_loss("mbls", folder="out", grid={"margin": values})
@@ -148,5 +146,5 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, capsys):
     with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
         judge_loss("mbls", folder=3)
     monkeypatch.setattr(losses._folders, "stored", lambda: Path("nowhere"))
-    assert main(["judge", "mbls"]) == 1
-    assert "Expected `data` to be one with the stored trainings of the book, in its checkout" in capsys.readouterr().err
+    said = shell(["judge", "mbls"], 1).err
+    assert "Expected `data` to be one with the stored trainings of the book, in its checkout" in said

@@ -37,10 +37,9 @@ def csv(sample, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
+def test_report_apply_and_compare_on_a_csv(csv, tmp_path, shell):
     z, _ = csv
-    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]) == 0
-    out = capsys.readouterr().out
+    out = shell(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]).out
     assert "Nothing in these data looks wrong." in out and "\n> temperature scaling " in out
     saved = [tmp_path / "mine-report" / name for name in ("report.html", "report.json", "calibrator.npz")]
     assert all(path.is_file() for path in saved)
@@ -49,9 +48,7 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     want = load_calibrator(saved[2])(z)  # every row, whatever its split
     for out in ("p.npy", "p.csv", "p.parquet", "p.json"):
         assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits", "--out", out]) == 0
-    capsys.readouterr()
-    assert main(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = json.loads(shell(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]).out)
     tables = [opened(Path("p.csv"), ()), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
     in_tables = (table[CLASSES].to_numpy() for table in tables)
@@ -60,19 +57,18 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, capsys):
     assert list(tables[0]) == list(tables[1]) == ["label", "split", *CLASSES, "predicted", "confidence"]
     assert stored["classes"] == CLASSES
 
-    assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    said = shell(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]).out
+    facts = json.loads(said)
     assert list(facts["methods"]) == ["temperature_scaling", "identity", "vector_scaling"]
 
 
 @pytest.mark.slow
-def test_a_network_by_its_name(csv, capsys):
+def test_a_network_by_its_name(csv, shell):
     command = ["compare", "cifar10/resnet20-cross_entropy-s0", "--calibrators", "identity"]
-    assert main(command) == 0
-    assert capsys.readouterr().out.startswith("cifar10/resnet20-cross_entropy-s0: 5000 samples")
+    assert shell(command).out.startswith("cifar10/resnet20-cross_entropy-s0: 5000 samples")
 
 
-def test_what_is_wrong_is_one_line(csv, capsys):
+def test_what_is_wrong_is_one_line(csv, shell):
     Path("rowless.csv").write_text("cat,dog,fox,label\n")
     Path("open.csv").write_text("cat,dog,fox,label\n1,2,3,cat\n3,1,2,fox\n2,3,4,dog\n")
     Path("twice.csv").write_text("a,a,label\n1,2,a\n")
@@ -89,8 +85,7 @@ def test_what_is_wrong_is_one_line(csv, capsys):
         ("report holed.csv --kind logits", "`source` to be a table with a value in each row, but got none in 'label'"),
         ("apply c.npz mine.csv --kind logits --out p.xlsx", "`out` to be one of .npy"),
     ):
-        assert main(command.split()) == 1
-        captured = capsys.readouterr()
+        captured = shell(command.split(), 1)
         assert captured.out == "" and captured.err.startswith(f"Expected {text}")
         assert len(captured.err.splitlines()) == 1
 
@@ -106,29 +101,28 @@ def test_a_reader_that_has_seen_enough_gets_no_complaint(csv):
     assert Path("mine-report/calibrator.npz").is_file()
 
 
-def test_a_report_that_cannot_be_saved_is_printed(csv, capsys, monkeypatch):
+def test_a_report_that_cannot_be_saved_is_printed(csv, shell, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "mine-report/report.html")
 
     monkeypatch.setattr("calibkit.reporting.Report.save", full)
-    assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 1
-    captured = capsys.readouterr()
+    captured = shell(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"], 1)
     assert "temperature scaling" in captured.out
     assert but_for_steps(captured.err) == (
         "Expected `path` to be one that can be used, but got 'mine-report/report.html': No space left on device\n"
     )
 
 
-def test_what_cannot_be_written_is_refused_before_any_work(csv, capsys, monkeypatch):
+def test_what_cannot_be_written_is_refused_before_any_work(csv, shell, monkeypatch):
     for command, module in {"report": "report", "apply": "calibrate"}.items():
         monkeypatch.setattr(f"calibkit.cli.{module}.read_source", lambda *_, **__: pytest.fail("read first"))
         Path("file").touch()
         words = {"report": ["mine.csv"], "apply": ["c.npz", "mine.csv"]}[command]
-        assert main([command, *words, "--kind", "logits", "--out", "file/x.csv"]) == 1
-        assert "that can be written, but got 'file/x.csv'" in capsys.readouterr().err
+        said = shell([command, *words, "--kind", "logits", "--out", "file/x.csv"], 1).err
+        assert "that can be written, but got 'file/x.csv'" in said
 
 
-def test_what_is_read_is_not_written(csv, capsys):
+def test_what_is_read_is_not_written(csv, shell):
     before = Path("mine.csv").read_bytes()
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "ets"]) == 0
     fitted = Path("mine-report", "calibrator.npz")
@@ -138,8 +132,7 @@ def test_what_is_read_is_not_written(csv, capsys):
         ["apply", str(fitted), "mine.csv", "--out", "./mine.csv"],
         ["calibrate", "mine.csv", str(fitted), "--out", str(fitted)],
     ):
-        assert main([*command, "--kind", "logits"]) == 1
-        assert capsys.readouterr().err.splitlines()[-1].startswith("Expected `out` to be ")
+        assert shell([*command, "--kind", "logits"], 1).err.splitlines()[-1].startswith("Expected `out` to be ")
     assert (Path("mine.csv").read_bytes(), fitted.read_bytes()) == (before, state)
 
 
@@ -167,17 +160,15 @@ def test_any_name_of_a_file_can_be_told(name, csv):
 
 
 @pytest.mark.slow
-def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, capsys):
+def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, shell):
     """Nor is one of an earlier report left; the exit status says it to a script."""
     command = ["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]
     assert main(command) == 0 and Path("mine-report/calibrator.npz").is_file()
     table = pd.read_csv("mine.csv")
     table["label"] = np.random.default_rng(0).permutation(table["label"])
     table.to_csv("mine.csv", index=False)
-    capsys.readouterr()
     for words in (command, ["compare", *command[1:]]):
-        assert main(words) == 1
-        captured = capsys.readouterr()
+        captured = shell(words, 1)
         said = but_for_steps(captured.err)
         assert said.startswith("Expected `source` to be outputs beside the labels of the same samples, but got")
         assert "Nothing is recommended" in captured.out and "Take " not in captured.out
@@ -187,12 +178,11 @@ def test_labels_that_do_not_belong_to_their_rows_give_no_calibrator(csv, capsys)
     assert "load_calibrator" not in Path("mine-report/report.html").read_text()
 
 
-def test_a_doubt_is_told_beside_the_advice(csv, capsys):
+def test_a_doubt_is_told_beside_the_advice(csv, shell):
     table = pd.read_csv("mine.csv").assign(age=np.arange(2000.0) / 1000 - 9)  # no class; and labels are positions
     table["label"] = table["label"].map(CLASSES.index)
     table.to_csv("mine.csv", index=False)
-    assert main(["report", "mine.csv", "--kind", "logits", "--ignore", "--calibrators", "ets"]) == 0
-    captured = capsys.readouterr()
+    captured = shell(["report", "mine.csv", "--kind", "logits", "--ignore", "--calibrators", "ets"])
     assert but_for_steps(captured.err) == "in doubt: missing class; read the warning first\n"
     assert "have no validation sample: age." in captured.out and "(sure: low)" in captured.out
 
@@ -208,30 +198,29 @@ def test_the_calibrator_is_kept_where_nobody_reads_the_table(csv, monkeypatch):
     assert load_calibrator("mine.npz").classes == tuple(CLASSES)
 
 
-def test_an_infinite_nll_is_explained(capsys, tmp_path):
+def test_an_infinite_nll_is_explained(shell, tmp_path):
     p = np.array([[1.0, 0.0], [0.25, 0.75], [0.5, 0.5]] * 40)
     np.savez(tmp_path / "mine.npz", probs=p, labels=np.r_[[1, 1, 0], [0, 1, 0] * 39])
-    assert main(["evaluate", str(tmp_path / "mine.npz")]) == 0
-    assert "the NLL is infinite: the probability of the label is 0 in 1 of 120 samples" in capsys.readouterr().out
+    said = shell(["evaluate", str(tmp_path / "mine.npz")]).out
+    assert "the NLL is infinite: the probability of the label is 0 in 1 of 120 samples" in said
 
 
-def test_a_method_whose_library_is_absent_is_left_out(csv, capsys, monkeypatch):
+def test_a_method_whose_library_is_absent_is_left_out(csv, shell, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
-    assert main(["compare", "mine.csv", "--kind", "logits", "--calibrators", "ets", "isotonic"]) == 0
-    assert "left out: sklearn.isotonic is not installed" in capsys.readouterr().out
+    said = shell(["compare", "mine.csv", "--kind", "logits", "--calibrators", "ets", "isotonic"]).out
+    assert "left out: sklearn.isotonic is not installed" in said
 
 
-def test_an_interrupt_is_one_line(csv, capsys, monkeypatch):
+def test_an_interrupt_is_one_line(csv, shell, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("calibkit.cli.report._found", interrupted)
-    assert main(["compare", "mine.csv", "--kind", "logits"]) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    assert shell(["compare", "mine.csv", "--kind", "logits"], 130).err == "interrupted\n"
 
 
 @pytest.mark.slow
-def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
+def test_apply_takes_columns_by_their_names(csv, tmp_path, shell):
     """A calibrator of named columns meets them in another order; it refuses others, and takes arrays as they stand."""
     z, y = csv
     assert main(["report", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling"]) == 0
@@ -246,8 +235,8 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     assert list(probs) == [*CLASSES[::-1], "predicted", "confidence"]
     np.testing.assert_allclose(probs[CLASSES], vector(z), rtol=1e-12)
     pd.DataFrame(z, columns=["a", "b", "c"]).to_csv("others.csv", index=False)
-    assert main(["apply", "vector.npz", "others.csv", "--kind", "logits"]) == 1
-    assert "Expected `source` to be with the columns" in capsys.readouterr().err
+    said = shell(["apply", "vector.npz", "others.csv", "--kind", "logits"], 1).err
+    assert "Expected `source` to be with the columns" in said
     assert vector.fit(z, y).classes == ()
 
     vector.classes = ("0", "1", "2")  # numbers are names, too
@@ -258,7 +247,7 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, capsys):
     assert report((z, y), kind="logits", methods=["vector_scaling"]).calibrator.classes == ()
 
 
-def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, capsys):
+def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, shell):
     """What a calibrator of probabilities says of a row does not depend on the rows beside it."""
     z, y = csv
     rounded = softmax(z, 1).round(4)
@@ -282,11 +271,8 @@ def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, capsys):
     assert main(["apply", "p-report/calibrator.npz", "logits.npy", "--kind", "logits", "--out", "out.npy"]) == 0
     np.testing.assert_allclose(np.load("out.npy"), fitted(np.log(softmax(z, 1))), rtol=1e-9)
     calibrator("vector_scaling").fit(z, y).save("of_logits.npz")
-    capsys.readouterr()
-    assert main(["apply", "of_logits.npz", "p.csv", "--kind", "probabilities"]) == 1
-    assert (
-        "Expected `source` to be logits, as what the calibrator was fitted to, but got prob" in capsys.readouterr().err
-    )
+    said = shell(["apply", "of_logits.npz", "p.csv", "--kind", "probabilities"], 1).err
+    assert "Expected `source` to be logits, as what the calibrator was fitted to, but got prob" in said
 
 
 def test_names_with_dollars_are_no_formulas(csv, tmp_path):

@@ -114,19 +114,15 @@ def test_no_key():
             Key.parse(bad)
 
 
-def test_the_commands_take_it(mine, capsys):
+def test_the_commands_take_it(mine, shell):
     key = "a folder/mine.py:Plain"
     assert main(["calibrate", "toy.npz", "--calibrator", key, "--out", "own.npz"]) == 0
-    assert main(["compare", "toy.npz", "--calibrators", key]) == 0
-    assert f"  {key} " in capsys.readouterr().out
+    assert f"  {key} " in shell(["compare", "toy.npz", "--calibrators", key]).out
     np.save("new.npy", mine[0])
-    assert main(["apply", "own.npz", "new.npy", "--kind", "logits"]) == 1
-    assert "with `own` (--own), its PATH.py:CLASS" in capsys.readouterr().err
+    assert "with `own` (--own), its PATH.py:CLASS" in shell(["apply", "own.npz", "new.npy", "--kind", "logits"], 1).err
     assert main(["apply", "own.npz", "new.npy", "--kind", "logits", "--own", key, "--out", "p.npy"]) == 0
     np.testing.assert_array_equal(np.load("p.npy"), load_calibrator("own.npz", key)(mine[0]))
-    capsys.readouterr()
-    assert main(["calibrate", "toy.npz", "--calibrator", "a folder/mine.py:Narrow"]) == 1
-    assert capsys.readouterr().err.endswith(
+    assert shell(["calibrate", "toy.npz", "--calibrator", "a folder/mine.py:Narrow"], 1).err.endswith(
         "Expected `probs` to be of shape (300, 3), as the logits, but got shape (300, 1)\n"
     )
 

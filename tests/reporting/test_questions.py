@@ -194,12 +194,11 @@ def test_the_commands_take_logs(logs, capsys):
     assert list(table["doc_id"]) == list(range(300))
 
 
-def test_a_file_with_an_odd_line_is_refused_in_one_wording(logs, capsys):
+def test_a_file_with_an_odd_line_is_refused_in_one_wording(logs, shell):
     for name, line in (("nan", json.dumps(today([float("nan"), -1.0], 0))), ("text", "not json"), ("list", "[1]")):
         with open("lines.jsonl") as lines, open(f"{name}.jsonl", "w") as odd:
             odd.write(f"{lines.read()}\n{line}\n")
-        assert main(["evaluate", f"{name}.jsonl"]) == 1
-        said = capsys.readouterr().err
+        said = shell(["evaluate", f"{name}.jsonl"], 1).err
         assert said.startswith("Expected `source` to be ") and f"in '{name}.jsonl'" in said
 
 

@@ -47,12 +47,10 @@ def test_a_report_lies_beside_under_the_name_of_its_source(here):
 
 
 @pytest.mark.slow
-def test_a_report_of_another_source_is_not_overwritten(here, capsys):
+def test_a_report_of_another_source_is_not_overwritten(here, shell):
     assert main(["report", "mine.npz", *KIND]) == 0
     kept = {path: path.read_bytes() for path in (here / "mine-report").iterdir()}
-    capsys.readouterr()
-    assert main(["report", "a/mine.npz", *KIND]) == 1
-    printed = capsys.readouterr()
+    printed = shell(["report", "a/mine.npz", *KIND], 1)
     assert printed.out == ""
     assert printed.err == (
         "Expected `out` to be given, as 'mine-report' holds the report on 'mine.npz', but got none\n"
@@ -83,13 +81,12 @@ def test_a_folder_without_a_report_of_a_source_is_used(here):
 ZOO = "cifar10/resnet20-cross_entropy-s0"
 
 
-def test_what_a_network_by_its_name_cannot_have_is_refused(here, capsys):
+def test_what_a_network_by_its_name_cannot_have_is_refused(here, shell):
     for command in ("report", "compare"):
         for words, message in (
             (["nothere.npy"], "Expected `path` to be one that can be used, but got 'nothere.npy'"),
             (["a/labels.npy"], "Expected `labels` to be a test set with labels of its own, or None, beside arrays"),
             (["--kind", "probabilities"], "Expected `kind` to be that of the names, logits, but got 'probabilities'"),
         ):
-            assert main([command, ZOO, *words, "--calibrators", "temperature_scaling"]) == 1
-            printed = capsys.readouterr()
+            printed = shell([command, ZOO, *words, "--calibrators", "temperature_scaling"], 1)
             assert printed.out == "" and printed.err.startswith(message) and printed.err.count("\n") == 1

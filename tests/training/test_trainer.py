@@ -119,20 +119,19 @@ def test_a_loss_with_history_sees_every_image_and_resumes(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_line_trains_once_with_a_loss_key(tmp_path, capsys):
+def test_the_command_line_trains_once_with_a_loss_key(tmp_path, shell):
     """The option of the key reaches the loss, and the file says so; what the loss does not have is an error."""
     call = ["train", "--dataset", "digits", "--model", "small_cnn", "--budget", "smoke", "--out", str(tmp_path)]
     stamps = []
     for _ in range(2):
-        assert main([*call, "--device", "cpu", "--loss", "mbls,margin=2 weight=0.5"]) == 0
-        assert "test accuracy 9" in capsys.readouterr().out
+        assert "test accuracy 9" in shell([*call, "--device", "cpu", "--loss", "mbls,margin=2 weight=0.5"]).out
         stamps.append((tmp_path / "logits.npz").stat().st_mtime_ns)
     assert stamps[0] == stamps[1]
     meta = Logits.load(tmp_path / "logits.npz").meta
     assert meta["loss"] == "mbls margin=2 weight=0.5"
     assert meta["loss_options"] == {"margin": 2, "weight": 0.5}
-    assert main([*call, "--loss", "mbls margins=2"]) == 1
-    assert "Expected `loss` to be with options among margin, weight" in capsys.readouterr().err
+    said = shell([*call, "--loss", "mbls margins=2"], 1).err
+    assert "Expected `loss` to be with options among margin, weight" in said
     assert main([*call, "--loss", "mbls:nll"]) == 1
 
 

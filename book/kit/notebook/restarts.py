@@ -17,7 +17,8 @@ from scipy.special import erfcinv
 
 from book.kit import results
 from book.kit.results import csv_rows
-from book.kit.results.paired_differences import COMPARED, difference_rows
+from book.kit.results.paired_differences import COMPARED
+from book.kit.results.record import paired
 from calibkit._checks import Array, expected
 from calibkit.judging.seeds import mean_of
 from calibkit.metrics import Sample, evaluate
@@ -168,17 +169,11 @@ def differences(
     for method, base in pairs:
         n = max(len(drawn[method]), len(drawn[base]))
         sides = [of if len(of) > 1 else of * n for of in (drawn[method], drawn[base])]
-        pair = {"method": method, "base_method": base, "loss": loss, "base_loss": loss}
-        of_draws = zip(*sides, strict=True) if np.ndim(labels) == 2 else [sides]
-        tables = [difference_rows(*map(_by_metric, of_draw), n_bins=n_bins, **pair, **cell) for of_draw in of_draws]
+        pair = dict(method=method, base_method=base, loss=loss, base_loss=loss, n_bins=n_bins, **cell)
+        of_draws = ([[a], [b]] for a, b in zip(*sides, strict=True)) if np.ndim(labels) == 2 else [sides]
+        tables = [paired(*of_draw, pair) for of_draw in of_draws]
         made += map(_over_draws, zip(*tables, strict=True))
     return made
-
-
-def _by_metric(runs: dict | Sequence[dict]) -> dict[str, list]:
-    """What was drawn of one fit, or of several, as metric -> one a fit."""
-    runs = [runs] if isinstance(runs, dict) else runs
-    return {metric: [run[metric] for run in runs] for metric in COMPARED}
 
 
 def _over_draws(rows: Sequence[dict]) -> dict:

@@ -209,9 +209,9 @@ def resample_each(fits: Iterable[Fitted], networks: Sequence[Logits]) -> list[di
     ]
 
 
-def paired(runs: list[dict], base: list[dict], pair: dict[str, str], spreads: dict | None = None) -> list[dict]:
-    """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` as in
-    :func:`book.kit.results.paired_differences.difference_rows`.
+def paired(runs: list[dict], base: list[dict], pair: dict[str, str | int], spreads: dict | None = None) -> list[dict]:
+    """Rows of ``effects.csv``: a method minus another, from the metrics of each seed of either; ``spreads`` and what
+    ``pair`` says as in :func:`book.kit.results.paired_differences.difference_rows`.
     """
     metrics = [metric for metric in (*COMPARED, "miou") if metric in runs[0]]
     of_metric = [{metric: [run[metric] for run in side] for metric in metrics} for side in (runs, base)]
