@@ -624,7 +624,7 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # classes, and the test set has many.
 #
 # On CIFAR-100-LT the claim comes out with class temperatures, on our four networks. Class balance alone is level or better there.
-# On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all six networks.
+# On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all seven networks.
 #
 # Two things limit the rest of the evidence. As they were run, ETS and PTS are plain temperature scaling. And in the rows of TS and CTS
 # the two rivals were not at their optimum. On balanced data that made them look better, and LS on CIFAR-10-LT worse.

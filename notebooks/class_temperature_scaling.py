@@ -688,7 +688,7 @@ Markdown(
     minus(f"""
 **A coarse grid explains about a third of the gain.** The paper tries $T = 0.1, 0.2, \\dots$, and near 1 that is a big step for a
 single temperature. On its nine networks a step of 0.01 changes the ECE of one temperature by {finer_s:+.2f} points, and without two for CIFAR-100
-by {average(by_gain.iloc[2:], 1).value:+.2f}. It is higher on {(by_gain["value"] > 0).sum()} of them. From there to CTS, which keeps its own coarse grid, it is another {left_over_s:+.2f}. On the eleven for balanced
+by {average(by_gain.iloc[2:], 1).value:+.2f}. It is higher on {(by_gain["value"] > 0).sum()} of them. From there to CTS it is another {left_over_s:+.2f}, though CTS keeps its coarse grid. On the eleven for balanced
 data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {average(balanced_left, 1):+.2f} on average.
 """)
 )
