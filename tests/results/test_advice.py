@@ -54,7 +54,7 @@ def test_class_temperatures_on_the_front_page():
     nll = strata(CTS, "nll")[PUBLISHED]
     assert (nll["value"] > 0).sum() == 10 and (alone(nll) == "does not hold").sum() == 5
     assert (
-        "on ten of these eleven networks, beyond chance on five, and after a correction for many tests on two."
+        "on ten of these eleven networks, beyond chance on five, and after a correction for many tests on one."
         in text("index")
     )
     assert all(of.above() == "holds" for kind in (PUBLISHED, OURS) for of in less_one(CTS, kind, "nll"))
