@@ -633,7 +633,7 @@ for network in (*ON_CIFAR10, "cifar100/resnet8"):
     deviations += [*100 * in_ece.loc["identity", "std"].dropna()]
 table(
     pd.DataFrame.from_dict(on_each, orient="index"),
-    "On all five networks MbLS, and ACLS where trained, have a higher ECE than cross-entropy with one temperature. Only for ACLS on CIFAR-100 is this not clear over the test images and the seeds there are. "
+    "On all five networks MbLS has a higher ECE than cross-entropy with one temperature, and so has ACLS on its four. Only for ACLS on CIFAR-100 is this not clear over the test images and the seeds there are. "
     "Against cross-entropy alone the ECE of both is lower, except that of MbLS with the two ResNet-8s on CIFAR-10. Accuracy and ECE in percent, ECE minus the ECE of cross-entropy without and "
     "with a temperature in points [95% interval], the temperature T of the first training",
     "tbl-comparison-accurate",
