@@ -127,8 +127,8 @@ class WhitenedResNet8(ResNet8):
     """:class:`ResNet8` whose first layer whitens the image and is not trained: more accurate after as many epochs.
 
     After Jordan 2024 (arXiv:2404.00498, Sec. 3.2), with the branches and ReLU of ResNet-8 in place of plain
-    convolutions and GELU, and the filters of the first batch in place of those of 5,000 images. No paper here trains
-    it.
+    convolutions and GELU, and the filters of the first batch in place of those of 5,000 images. Of several processes
+    the first's are everyone's from the second step on. No paper here trains it.
 
     Raises:
         ValueError: fewer than 2 classes.

@@ -1,5 +1,7 @@
 """What the records, the claims, chapters and errata of CTS, Neural Clamping and MbLS say, counted again."""
 
+import pandas as pd
+import pytest
 import torch
 from cells_and_pages import by_id, chapter, text, told
 from counted_differences import words
@@ -10,7 +12,7 @@ from book.kit.results.csv_rows import select as rows_of
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
 from book.papers import PAPERS
-from calibkit import Network
+from calibkit import Network, _folders
 from calibkit.losses import LOSSES
 from calibkit.training.recipes import recipe_of
 
@@ -113,6 +115,21 @@ def test_the_eight_networks_for_balanced_data_and_the_three_others():
         "cifar10/resnet8",
         "20newsgroups_random/gpool_cnn",
     }
+
+
+def test_the_last_recipe_that_was_tried_is_that_of_the_recorded_network():
+    last = pd.read_csv(_folders.stored() / "recipes.csv").iloc[-1]
+    recipe = recipe_of("cifar10", "reduced", CE, model="resnet8_whitened")
+    assert (last["epochs"], last["weight decay"]) == (recipe.epochs, recipe.weight_decay)
+    own = load("ours").query("dataset == 'cifar10' and model == 'resnet8_whitened' and loss == @CE")
+    own = own.set_index(["method", "metric"])["value"]
+    for column, key, scale in (
+        ("accuracy", ("identity", "accuracy"), 100),
+        ("ECE", ("identity", "ece"), 100),
+        ("NLL", ("identity", "nll"), 1),
+        ("ECE with T", (TS, "ece"), 100),
+    ):
+        assert last[column] == pytest.approx(scale * own[key], abs=0.006)
 
 
 def test_the_recipes_that_the_chapter_names():
