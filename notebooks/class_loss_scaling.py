@@ -242,7 +242,6 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # $$ (eq-cls-balanced)
 #
 # the *class-balanced* NLL, in which a rare class counts as much as a common one. Nothing in it knows which class fits badly.
-# You do not need the paper for it, because `class_balanced` is an objective of its own.
 
 # %% tags=["nbval-check-output"]
 options = ["nll", "class_balanced", "class_loss_scaling beta=0", "class_loss_scaling"]
@@ -620,16 +619,11 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # loss *within* each class before it weights the classes. That average alone, with all weights off, brings most of the gain. The
 # weights alone bring a part of it too, and on top of the average they add the last step.
 #
-# What the average corrects is a shift that you can correct without weights by the loss. The validation set has few images of rare
-# classes, and the test set has many.
-#
 # On CIFAR-100-LT the claim comes out with class temperatures, on our four networks. Class balance alone is level or better there.
 # On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all seven networks.
 #
 # Two things limit the rest of the evidence. As they were run, ETS and PTS are plain temperature scaling. And in the rows of TS and CTS
 # the two rivals were not at their optimum. On balanced data that made them look better, and LS on CIFAR-10-LT worse.
-#
-# Three lessons stay:
 #
 # - **Compare with the simplest correction of what is known to be wrong.** If you know that the class frequencies differ, correct
 #   for that first, by `class_balanced` or, if predictions may change, by `prior_correction`. With ten classes

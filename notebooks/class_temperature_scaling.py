@@ -753,12 +753,10 @@ The paper's test set is ten times as large, so the ratios cannot be compared.
 # %% [markdown]
 # ## What it means for you
 #
-# **Start with one temperature, fitted by likelihood.** It has one parameter and keeps every prediction. Take more only for a reason.
+# **Start with one temperature, fitted by likelihood.** It has one parameter and keeps every prediction.
 #
 # **Use class temperatures only if the ECE itself is your target**, and if a worse likelihood and some lost accuracy are acceptable. Then report the ECE on
-# images that they were not chosen on. The validation ECE after a search is a score of the search, not of the classifier.
-#
-# **Before that, try a finer grid for the single temperature.** It is cheap, and brought about a third of the mean gain.
+# images that they were not chosen on. Before that, try a finer grid for the single temperature. It is cheap, and brought about a third of the mean gain.
 #
 # **Nudge your logits and fit again.** If the ECE moves by tenths of a point, do not report hundredths.
 #
