@@ -602,8 +602,8 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 on_each, scale, deviations = {}, {}, []
 of_five = ("cross_entropy", "label_smoothing", mbls.WITHOUT_MARGIN, "mbls", "acls")
-ON_CIFAR10 = (f"cifar10/resnet{n}" for n in ("20", "8", "8_whitened", "50"))
-for network in (*ON_CIFAR10, "cifar100/resnet8"):
+ON_CIFAR10 = [f"cifar10/resnet{n}" for n in (20, 8, "8_whitened", 50)]
+for network in [*ON_CIFAR10, "cifar100/resnet8"]:
     cell = dict(zip(CELL, network.split("/"), strict=True))
     of = paper_tables.select(ours, source="ours", **cell)
     of = of[of["loss"].isin(of_five)]

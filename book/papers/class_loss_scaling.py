@@ -28,8 +28,7 @@ PAPER = Paper(
     found="""
 As its code has them, they do on long-tailed CIFAR-10, and on balanced CIFAR-10 by 0.2 points.
 Weighting all classes equally, which its code does and its printed formula does not, brings most of the gain by itself:
-the ECE of a DenseNet-40
-falls from {ours}`ece cifar10_lt densenet40 temperature_scaling` to
+the ECE of a DenseNet-40 falls from {ours}`ece cifar10_lt densenet40 temperature_scaling` to
 {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced` by equal weights alone, and to
 {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling` with the weights by loss too.
 """,

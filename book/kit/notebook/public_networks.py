@@ -1,4 +1,4 @@
-"""Numbers of networks that others trained on all training images: one half of the test images is held out.
+"""Numbers of networks that others trained: one half of the test images is held out.
 
 Each draw has halves of its own; :mod:`book.kit.notebook.restarts` says what several draws are good for.
 """
