@@ -19,7 +19,7 @@
 #
 # **They claim** that one learned image, added to every input, together with one temperature "significantly outperforms state-of-the-art post-processing calibration methods". With the focal loss, its printed ECE is below that of six rivals.
 #
-# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss, since the calibration images choose $\gamma = 0$. Our fits, shorter than theirs, lose accuracy: on a published ResNet-56 0.75 points, on the same test images.
+# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss, since the calibration images choose $\gamma = 0$. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
 #
 # **Do this:** fit one temperature first. It needs no images and no gradients, and it changes no prediction.
 # ```
@@ -36,7 +36,7 @@
 budget = "smoke"  # "reduced": CIFAR-100 and a ResNet-20, minutes of a CPU; "paper": a ResNet-110
 network = "auto"  # "<dataset>/<model>-<loss>-s<seed>" or "weights/cifar100_resnet56"; "auto": of the budget
 epochs = 0  # passes over the calibration images in each fit; 0: the budget's
-n_runs = 5  # fits that differ in their random start, as in the paper; of published networks in their halves, too
+n_runs = 5  # fits that differ in their random start, as in the paper; of public networks in their halves, too
 n_bins = 15  # bins of every calibration error
 n_resamples = 1000  # bootstrap resamples
 record = False  # put the measured numbers into book/results/ours.csv; never at the smoke budget
@@ -110,7 +110,7 @@ SETTINGS = AT_BUDGET[budget] | ({"epochs": epochs} if epochs else {})
 net = trained(network, budget, device, seed)
 model, (val_x, val_y), (test_x, test_y) = net.model, net.val, net.test
 low, high = net.input_range
-nets = [net]  # a published one for each run: its images are halved again
+nets = [net]  # a public one for each run: its images are halved again
 if net.source == "public":
     nets += [trained(network, budget, device, seed + i) for i in range(1, n_runs)]
 calibrate_on = [(of.logits(of.val[0]), of.val[1]) for of in nets]
@@ -490,15 +490,15 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # ## Does it calibrate better?
 #
 # We ran it on four networks for CIFAR-100, none of which is the paper's ({numref}`tbl-nc-run`). Two ResNet-20s are our own, trained
-# for 24 epochs. One of them was trained with label smoothing (LS), so it is under-confident. The published ones are at least as
+# for 24 epochs. One of them was trained with label smoothing (LS), so it is under-confident. The public ones, whose weights others published and which no paper here uses, are at least as
 # over-confident as the paper's three.
 
 # %% tags=["hide-input", "nbval-check-output"]
 STARTS = {"random": "neural_clamping", "Theorem 1": "neural_clamping init=theorem"}
 TRIED = {  # model, loss -> name
     ("resnet20", "cross_entropy"): "ResNet-20, trained here",
-    ("resnet20_b", "cross_entropy"): "ResNet-20, published",
-    ("resnet56_b", "cross_entropy"): "ResNet-56, published",
+    ("resnet20_b", "cross_entropy"): "ResNet-20, public",
+    ("resnet56_b", "cross_entropy"): "ResNet-56, public",
     ("resnet20", "label_smoothing"): "ResNet-20 with LS, trained here",
 }
 SAME_LOSS = "temperature_scaling:focal gamma="  # and what NC took on that network
@@ -569,7 +569,7 @@ and only our ResNet-56 tests that.
 # 250, the paper makes 100 with 0.001 and 512.
 #
 # We fit from both starts of the paper, a random one and that of Theorem 1. Numbers are means of five fits. For the
-# published networks they are means of three random halvings of the test images, to calibrate on and to test on. We add the likelihood, which TS minimises.
+# public networks they are means of three random halvings of the test images, to calibrate on and to test on. We add the likelihood, which TS minimises.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "In our fits of 60 steps, Neural Clamping has a worse likelihood than one temperature and mostly loses accuracy. No point lies in the good corner. Change in accuracy (points, up is good) against change in NLL (nats, left is good), with 95% intervals. One dot per network and start.", "name": "fig-nc-map"}, "image": {"alt": "Scatter plot with four colours and two markers. All eight points lie to the right of zero and below zero; the corner of the upper left, shaded and labelled better in both, is empty."}}
 MARKS = dict(zip(STARTS, "os", strict=True))
@@ -752,7 +752,7 @@ an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift at al
 
 # %% tags=["hide-input", "nbval-check-output"]
 def start_length():
-    """Of fits to published networks, by the length of the start and by λ: minus TS, and the training loss."""
+    """Of fits to public networks, by the length of the start and by λ: minus TS, and the training loss."""
     found = {}
     cells = [(weight, std) for weight in (0.01, 1.0) for std in (0.1, 0.01)]
     for depth, of_gamma in ((20, 0.0), (56, 0.25)):
@@ -812,11 +812,11 @@ for _, of in control.groupby(control.index.str.partition(",").get_level_values(0
     assert (other["nll"] < long["nll"] / 2).all() and (of["ece high"] > 0).all()
 Markdown(
     minus(f"""
-Much of this cost comes from how we fit. On the published ResNet-20 the training loss ends at {as_run["loss after"]:.2f}, above the
+Much of this cost comes from how we fit. On the public ResNet-20 the training loss ends at {as_run["loss after"]:.2f}, above the
 {as_run["loss without"]:.2f} of *δ* = 0, so our 60 steps do not finish. From a start a tenth as long, as in the authors' code, it ends at
 {short["loss after"]:.2f}.
 
-With this shorter start the NLL minus that of TS falls from {nll_of(as_run)} to {nll_of(short)}, and with the usual start and
+In one fit to the first halves the NLL minus that of TS falls with this shorter start from {nll_of(as_run)} to {nll_of(short)}, and with the usual start and
 *λ* = 1 in place of 0.01 to {nll_of(firm)}. It stays above zero, as it does from Theorem 1, so *δ* fits the images that calibrate
 better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS ({{numref}}`tbl-nc-control`).
 """)
@@ -1037,7 +1037,7 @@ would have found one as good as *T*\\*.
 # ### Four networks, in numbers
 #
 # {numref}`tbl-nc-networks` has what {numref}`fig-nc-map` and {numref}`fig-nc-ece` draw. Half of the test images of the
-# published networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such
+# public networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such
 # halves, with one fit from each start on each, and of the ResNet-56 five draws for TS and the network as it is. $\gamma$ and $\lambda$ are chosen on the first, from the random start, and the fits from
 # Theorem 1 take the same. About half of the images that chose them are test images in the other two draws. Behind ± is the standard
 # deviation of the fits, or of the draws. The draws share images, so more draws tell little about other images. We therefore average
@@ -1076,7 +1076,7 @@ table(
     "On none of four networks is the ECE clearly below that of TS. Test ECE on CIFAR-100 in percent, differences "
     "of NC in points, the NLL in nats [95% interval]. Negative is good but for the accuracy. The refitted T "
     "is fitted to the same loss without δ, the joint T is fitted with δ and applied without it. "
-    "Of the ResNet-56, uncalibrated and TS are means of five draws, all else of three",
+    f"Of the ResNet-56, uncalibrated and TS are means of five draws, all else of three, on which TS has {of_three:.2f}",
     "tbl-nc-networks",
 )
 
@@ -1092,7 +1092,7 @@ the paper's three for CIFAR-100 it is {in_print["NC (FL) minus TS"]:+.2f} with t
 )
 
 # %% [markdown]
-# On the published networks, from the random start, the difference in ECE from TS is smaller than its standard deviation over
+# On the public networks, from the random start, the difference in ECE from TS is smaller than its standard deviation over
 # the draws. So which of the two is ahead depends on the halves.
 #
 # The under-confident network has a lower ECE with NC than uncalibrated, so NC works there too. But one temperature does
@@ -1108,7 +1108,7 @@ On this notebook's network, the focal loss with *γ* = 1 misses the constraint o
 
 # %% [markdown]
 # {numref}`tbl-nc-control` varies what the paper and its code disagree on, the length of the random start, and $\lambda$, on the first
-# halves of the published networks. It is one fit a row, at the $\gamma$ chosen for that network. The other tables have $\lambda = 0.1$ for
+# halves of the public networks. It is one fit a row, at the $\gamma$ chosen for that network. The other tables have $\lambda = 0.1$ for
 # the ResNet-56, which costs less NLL than 0.01.
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1145,7 +1145,7 @@ table(
 # {numref}`fig-nc-gamma-cifar` is that figure on CIFAR-100, and {numref}`fig-nc-gamma` on this notebook's own network, with the
 # training loss.
 
-# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the two published networks the ECE at \u03b3 = 1 is below that at 0, on our own above it, and the entropy rises on all four. Test ECE with its 95% interval, and mean entropy, of one fit for each \u03b3 at \u03bb = 0.01, CIFAR-100. Paper, Figure 2.", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma, four lines each. Test ECE falls from the left to the right on two networks and rises on the other two, each with a band. Entropy rises on all."}}
+# %% tags=["hide-input"] mystnb={"figure": {"caption": "On the two public networks the ECE at \u03b3 = 1 is below that at 0, on our own above it, and the entropy rises on all four. Test ECE with its 95% interval, and mean entropy, of one fit for each \u03b3 at \u03bb = 0.01, CIFAR-100. Paper, Figure 2.", "name": "fig-nc-gamma-cifar"}, "image": {"alt": "Two panels against gamma, four lines each. Test ECE falls from the left to the right on two networks and rises on the other two, each with a band. Entropy rises on all."}}
 PER_GAMMA = "neural_clamping:focal gamma="
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.0))
 panels = (("ece", "test ECE (%)", 100), ("entropy", "entropy (nats)", 1))
@@ -1216,24 +1216,24 @@ table(
             },
         }
     ),
-    "On both published networks the focal loss with γ = 1, the largest tried, has a lower ECE than γ = 0. "
+    "On both public networks the focal loss with γ = 1, the largest tried, has a lower ECE than γ = 0. "
     "One fit for each γ at λ = 0.01, test ECE in percent [95% interval], CIFAR-100",
     "tbl-nc-gamma",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 apart_by_gamma = [w for w, of in of_gammas.items() if of.high[1.0] < of.low[0.0]]
-assert apart_by_gamma == [w for w in lowest if "published" in w]  # as the caption says
+assert apart_by_gamma == [w for w in lowest if "public" in w]  # as the caption says
 assert all(lowest[w] == (w in apart_by_gamma) for w in lowest)
 assert all(swept[w, "entropy"]["value"].is_monotonic_increasing for w in lowest)
 Markdown(f"""
 The paper writes that "ECE attains its minimum at some intermediate γ value and is better than the ECE of using cross entropy
-loss". The second half holds on both published networks, which are over-confident, and their intervals do not overlap. It does not
+loss". The second half holds on both public networks, which are over-confident, and their intervals do not overlap. It does not
 on our two. A minimum at the end of the range is no evidence against one beyond it, since the paper goes up to 5. That the entropy
 keeps rising with *γ* holds on all.
 
 A larger *γ* also sets another temperature, so this is no comparison with TS. And the *calibration* ECE, which chooses, chose
-{gammas["ResNet-20, published"]:g} and {gammas["ResNet-56, published"]:g} on these two.
+{gammas["ResNet-20, public"]:g} and {gammas["ResNet-56, public"]:g} on these two.
 
 On `{network}`, the ECE on the calibration images chooses *γ* = {gamma:g} and *λ* = {weight:g} for the tables below.
 """)
@@ -1451,7 +1451,7 @@ fell = [-d.value for d in clear["entropy"]]
 Markdown(f"""
 In ECE the two starts differ clearly on none of the four networks. The entropy is clearly lower from Theorem 1 on all four, by
 {min(fell):.2f} to {max(fell):.2f} nats, where the paper prints a difference of 0.0002. The spread can be compared on the two networks trained
-here only. On the published ones it is over three halves, with one fit each.
+here only. On the public ones it is over three halves, with one fit each.
 
 The start matters more in our fits than in the paper's. Five random starts have a standard deviation of {100 * of_ours:.2f} points of
 accuracy on our ResNet-20, and of {in_print:.2f} in Table 1 on the ResNet-110. Figure 3 has no accuracy. Ours is higher from Theorem 1,

@@ -99,8 +99,7 @@ def test_class_temperatures_in_the_guide():
     said = (
         f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]}."
     )
-    assert f"{said} The rest, more than thirty, are not decided" in text("which_method")
-    assert counts["not decided"] > 30
+    assert f"{said} On the other {counts['not decided']} it is not decided" in text("which_method")
     rows = against(TS, CTS)
     worse = (rows["word"] == "worse") & (rows["metric"] == "nll") & (stratum(rows) == PUBLISHED)
     assert worse.sum() == 1 and "and after a correction for many tests on one" in text("index")
@@ -127,6 +126,8 @@ def test_a_temperature_fitted_by_ece_in_the_guide():
     assert (
         over_networks(rows[published & nll]).above() == "holds" and over_networks(rows[published & nll]).value < 0.005
     )
+    assert -0.001 < rows[published & ece & (rows["dataset"] == "cifar10")]["value"].mean() < 0
+    assert "On the seven for CIFAR-10 it is less than a tenth" in text("which_method")
     assert over_networks(rows[~published & own & ece]).below() == "not decided"
     dated = rows[(rows["dataset"] == "20newsgroups") & ece]["value"].item()
     assert "on the newsgroups split by date it rises by five points" in text("which_method") and 0.045 < dated < 0.055
@@ -212,7 +213,7 @@ def test_structured_matrices_in_the_guide():
     rows = select(effects(), TS, metric="nll", method="structured_matrix_scaling")
     ten = rows[(rows["dataset"] == "cifar10") & (rows["source"] == "published-logits")]["value"]
     assert -0.0105 < ten.min() and ten.max() < -0.004
-    assert "up to a hundredth of a nat gained with ten balanced classes" in text("which_method")
+    assert "gained on three published networks with ten balanced classes, nothing clear on our four" in text("which_method")
     tail = rows[rows["dataset"] == "cifar100_lt"]["value"]
     assert len(tail) == 4 and (tail > 0).all() and 0.08 < tail.max() < 0.12
     assert "a loss on four of four networks with a hundred long-tailed classes" in text("which_method")

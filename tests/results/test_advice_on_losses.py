@@ -198,6 +198,9 @@ def test_the_increasing_map_in_the_guide():
     counts = rows.groupby(["source", "metric"])["word"].value_counts().unstack(fill_value=0)
     published = counts.loc["published-logits"]
     assert published["better"].to_dict() == {"ece": 4, "nll": 10} and (rows["word"] != "worse").all()
+    of_ece = rows[(rows["source"] == "published-logits") & (rows["metric"] == "ece")].groupby("dataset")["value"].mean()
+    assert (100 * of_ece[["cifar100", "cifar10"]]).round(1).tolist() == [-2.1, -0.5]
+    assert "(2.1 points). On the seven for CIFAR-10 it is half a point" in text("which_method")
     said = "clearly better in NLL on 10 of 15 published networks, in ECE on 4, worse on none"
     brier = rows[(rows["source"] == "published-logits") & (rows["loss"] == "brier") & (rows["metric"] == "nll")]
     assert len(brier) == 8 and (brier["word"] == "better").all()
@@ -206,6 +209,12 @@ def test_the_increasing_map_in_the_guide():
     )
     front = "After a correction for many tests this is clear on ten of the fifteen in NLL and on four in ECE."
     assert front in text("index")
+    entropy = rows[(rows["loss"] == "cross_entropy") & (rows["metric"] == "nll")].groupby("source")["word"]
+    by_source = {name: (int((of == "better").sum()), len(of)) for name, of in entropy}
+    assert by_source == {"published-logits": (2, 7), "ours": (0, 13)}
+    assert "clear in NLL on two of seven published networks and on none of our 13" in text("which_method")
+    tail = rows[(rows["dataset"] == "cifar100_lt") & (rows["metric"] == "ece")]["value"]
+    assert tail.round(3).tolist() == [0.007, 0.008] and "its ECE was 0.7 and 0.8 points higher" in text("which_method")
     assert counts.loc["ours", "better"].sum() == 0 and said in text("which_method")
     assert "On none of our own networks trained with cross-entropy is the difference clear" in text("index")
     assert "On none of the networks that we trained ourselves with cross-entropy is the difference clear" in text(

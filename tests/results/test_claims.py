@@ -120,7 +120,7 @@ def test_the_eight_networks_for_balanced_data_and_the_three_others():
 def test_the_last_recipe_that_was_tried_is_that_of_the_recorded_network():
     last = pd.read_csv(_folders.stored() / "recipes.csv").iloc[-1]
     recipe = recipe_of("cifar10", "reduced", CE, model="resnet8_whitened")
-    assert (last["epochs"], last["weight decay"]) == (recipe.epochs, recipe.weight_decay)
+    assert (last["epochs"], last["weight decay, 10⁻⁴"]) == (recipe.epochs, pytest.approx(1e4 * recipe.weight_decay))
     own = load("ours").query("dataset == 'cifar10' and model == 'resnet8_whitened' and loss == @CE")
     own = own.set_index(["method", "metric"])["value"]
     for column, key, scale in (

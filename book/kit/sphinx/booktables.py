@@ -213,7 +213,7 @@ def number(text: str) -> str:
 def stored(file: str, outer: str, inner: str, caption: str) -> str:
     """A table of ``book/results`` whose rows two columns name."""
     rows = pd.read_csv(_folders.stored() / f"{file}.csv").set_index([outer, inner]).rename_axis([None, None])
-    return table_of(rows, caption, f"tbl-protocol-{file}")._repr_html_()
+    return table_of(rows, caption, f"tbl-protocol-{file}", digits={"NLL": 3})._repr_html_()
 
 
 def printed(paper: str, number: str, wide: str, caption: str) -> str:
