@@ -419,7 +419,7 @@ both["weights alone − NLL"] = [
 table(
     both,
     "On CIFAR-10-LT balance alone lowers the ECE, and so do the weights, alone or on top of balance. Differences "
-    "in test ECE of one temperature, in points with 95% intervals, below zero is better. Empty: not measured",
+    "in test ECE of one temperature, in points with 95% intervals, below zero is better. Empty: not measured. SD: stochastic depth",
     "tbl-cls-paired",
 )
 
