@@ -58,6 +58,23 @@ def test_onnx_takes_any_batch_size(name, tmp_path):
         close(torch.from_numpy(probs), want[:n])
 
 
+@pytest.mark.slow
+@needs_exporter
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", [name for name, kind in CALIBRATORS.items() if kind.keeps_predictions])
+def test_onnx_keeps_each_prediction(name, tmp_path):
+    """Ties that a factor next to 1 breaks, which the exporter's optimiser takes for 1."""
+    runtime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    z = np.round(2 * rng.normal(size=(2400, 3)), 1)
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
+    z[-100:, :] = [1e-8, 0.0, 2e-8]
+    model = CalibratedModel(nn.Identity(), CALIBRATORS[name]().fit(z[:400], y[:400]))
+    rows = z[400:].astype(np.float32)
+    session = runtime.InferenceSession(model.save_onnx(tmp_path / "model.onnx", torch.from_numpy(rows[:4])))
+    assert (session.run(None, {"input_0": rows})[0].argmax(1) == rows.argmax(1)).all()
+
+
 class Sum(nn.Module):
     """Two inputs and an option."""
 

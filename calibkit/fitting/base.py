@@ -97,7 +97,7 @@ class Fitted:
             raise RuntimeError(f"Expected `{type(self).__name__}` to be fitted, but got no call of fit() before")
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Fitted state as numpy arrays; raises RuntimeError before ``fit``."""
+        """Fitted state as numpy arrays, less the ``classes`` and ``floor`` of ``save``; RuntimeError before ``fit``."""
         self.check_fitted()
         arrays = {"n_classes": np.asarray(self.n_classes)}
         for name in self.state:
