@@ -66,7 +66,7 @@ torch.set_num_threads(1)
 short = {name: name.split("/")[0] for name in networks}  # where that is one network
 if len(set(short.values())) < len(networks):
     short = {name: name for name in networks}
-stored = {short[name]: notebook.logits_of(name) for name in networks}
+stored = {short[name]: notebook.logits_of(name, named="networks") for name in networks}
 
 # %% [markdown]
 # ## A promise that needs no calibration

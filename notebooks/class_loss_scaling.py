@@ -97,7 +97,7 @@ def tensors(held_out):
 
 
 data = notebook.logits_of(logits, budget=budget, device=device)
-even_data = notebook.logits_of(even)
+even_data = notebook.logits_of(even, named="even")
 (val_z, val_y), (test_z, test_y), K = (
     tensors(data.val),
     tensors(data.test),
@@ -221,7 +221,9 @@ torch.stack([(1 + class_weights(here)) @ torch.stack([A, B], 1) for here in (A, 
 # %% tags=["nbval-check-output"]
 ts, cls = "temperature_scaling", "temperature_scaling:class_loss_scaling"
 fits = {key: calibrator(key).fit(*data.val) for key in (ts, cls)}
-methods = Comparison.on(data.test, fits, ["ece"], n_resamples=n_resamples, seed=seed)
+methods = Comparison.on(
+    data.test, fits, ["ece"], n_bins=n_bins, n_resamples=n_resamples, seed=seed
+)
 print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 
 # %% [markdown]

@@ -136,7 +136,7 @@ for ax, (gaps, chance), names in zip(axes, left.values(), (CIFAR10, None), stric
     ax.axhline(0, color=plots.BLACK, linewidth=0.8)
     ax.set_xticks(x if names else [], names or [], rotation=90)
 axes[0].set(ylabel="confidence − accuracy (points)", title="CIFAR-10-LT")
-axes[1].set(xlabel="100 classes, sorted", title="CIFAR-100")
+axes[1].set(xlabel=f"{data.n_classes} classes, sorted", title=logits.split("/")[0])
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -389,7 +389,9 @@ plt.show()
 # %%
 one = calibrator("temperature_scaling").fit(*data.val)
 each = calibrator("class_temperature_scaling").fit(*data.val)
-both = Comparison.on(data.test, {"TS": one, "CTS": each}, ["ece", "nll", "accuracy"])
+both = Comparison.on(
+    data.test, {"TS": one, "CTS": each}, ["ece", "nll", "accuracy"], n_bins=n_bins
+)
 for metric in both.metrics:
     print(metric, f"{both.difference('CTS', 'TS', metric):+.3f}")
 

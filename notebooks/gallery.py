@@ -36,6 +36,7 @@
 
 # %% tags=["parameters"]
 budget = "smoke"  # of the networks below; at a higher one, those trained at it
+device = "auto"  # to train them on
 seed = 0  # of the resampling behind the bands and intervals
 n_resamples = 300  # resamples behind the intervals of the forest plot
 network = "cifar10/resnet20-cross_entropy-s0"  # that of most pictures
@@ -49,6 +50,7 @@ from book.kit import notebook
 notebook.parameters(
     globals(),
     budget=notebook.BUDGETS,
+    device=notebook.DEVICES,
     seed=range(2**31),
     n_resamples=range(50, 5001),
     network=str,
@@ -73,9 +75,10 @@ import numpy as np
 from calibkit import Comparison, calibrator, plots
 
 plots.use_style()
-ten = {"budget": budget, "n_classes": 10}  # those of CIFAR-10
+ten = {"budget": budget, "device": device, "n_classes": 10}  # those of CIFAR-10
 data, other, tailed = (
-    notebook.logits_of(name, **ten) for name in (network, rival, tail)
+    notebook.logits_of(of, **ten, named=name)
+    for name, of in {"network": network, "rival": rival, "tail": tail}.items()
 )
 if not other.test.is_of(data.test):
     raise ValueError(f"Expected `rival` to have the test images of {network!r}")
@@ -184,7 +187,7 @@ plt.show()
 # colour. So an empty row is no mistake. It means that this test set has too few images of the class to accuse it.
 
 # %%
-large = notebook.logits_of(many, budget=budget)
+large = notebook.logits_of(many, budget=budget, device=device, named="many")
 of_many = calibrator("identity").fit(*large.val)(large.test.logits)
 
 # %% mystnb={"figure": {"caption": "Most gaps that chance does not explain are over-confident (vermilion). The thirty classes of largest error of a hundred, one row per class, the largest on top. Blue: under-confident. A dot: a gap no larger than chance. Nothing: no image.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot."}}

@@ -101,6 +101,10 @@ AT_BUDGET = {
     "paper": {},
 }
 if network == "auto" and budget != "smoke" and not data.available("cifar100"):
+    if record:
+        raise ValueError(
+            "Expected `record` to be False without CIFAR-100, but got True"
+        )
     print("CIFAR-100 is not here, so digits take its place.")
     print("It comes by: calibkit data prepare cifar100")
     budget = "smoke"

@@ -80,8 +80,15 @@ notebook.parameters(
 
 plots.use_style()
 torch.set_num_threads(1)
-data, large = (notebook.logits_of(of, at_least=6000) for of in (logits, many_classes))
-tails = {name: notebook.logits_of(name) for name in long_tails}
+data, large = (
+    notebook.logits_of(of, at_least=6000, named=name)
+    for name, of in {"logits": logits, "many_classes": many_classes}.items()
+)
+tails = {name: notebook.logits_of(name, named="long_tails") for name in long_tails}
+if (n_tail := len(tails[long_tails[0]].val.labels)) <= 5000:
+    raise ValueError(
+        f"Expected `long_tails` to begin with a network of more than 5,000 validation images, but got {n_tail}"
+    )
 bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
@@ -586,15 +593,14 @@ keys = {
 }
 FEWER = [100, 200, 500, 1500, 5000]
 compared = {
-    f"K = {pool[0].shape[1]}": by_size(pool, keys, FEWER, n_few)
-    for pool in (pools["CIFAR-10"], pools["CIFAR-100"])
+    name: by_size(pools[name], keys, FEWER, n_few) for name in ("CIFAR-10", "CIFAR-100")
 }
 
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
 _, axes = plt.subplots(1, 2, figsize=(7, 3.2))
-for ax, (title, found) in zip(axes, compared.items(), strict=True):
-    K = int(title.split()[-1])
+for ax, (of, found) in zip(axes, compared.items(), strict=True):
+    K = short[of].n_classes
     for name, color in colors.items():
         drawn = found.loc[name, "nll"].unstack("draw").clip(upper=9)
         ends = drawn.min(axis=1), drawn.max(axis=1)
@@ -605,7 +611,7 @@ for ax, (title, found) in zip(axes, compared.items(), strict=True):
         rule = floor + d / (2 * np.array(FEWER))
         ax.plot(FEWER, rule, color=colors[name], linewidth=0.7)
     ax.axhline(0, color=plots.BLACK, linestyle=":")
-    ax.set(title=title, xscale="log", xlabel="validation images")
+    ax.set(title=f"K = {K}", xscale="log", xlabel="validation images")
     ax.set_ylim(-1.5 * abs(floor), 3 * abs(floor))
     ax.set_xticks(FEWER, [str(size) for size in FEWER])
     ax.minorticks_off()
@@ -614,7 +620,7 @@ axes[0].legend()
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-many = compared["K = 100"]
+many = compared["CIFAR-100"]
 first = {
     (name, m): from_which(many.loc[name, m], FEWER) for name in keys for m in MEASURED
 }
@@ -625,7 +631,7 @@ ahead = [
 ]
 caught_up = sum(not size.startswith(">") for size in ahead)
 Markdown(f"""
-With 100 classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
+With {K} classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
 temperature, but from {first["T per class", "nll"]} for a temperature per class and
 {first["vector", "nll"]} for plain vector scaling (in ECE from {first["T per class", "ece"]} and
 {first["vector", "ece"]}). Over both networks, {caught_up or "none"} of the {len(ahead)} richer fits beats
@@ -658,7 +664,8 @@ for ax, part, title in zip(
     ax.bar(range(tail.n_classes), counts, color=plots.BLUE)
     best = TemperatureScaling().fit(*part).temperature
     ax.set_title(f"{title} set: best T = {best:.2f}")
-    ax.set_xticks(range(tail.n_classes), CIFAR10, rotation=45, ha="right")
+    if tail.n_classes == 10:
+        ax.set_xticks(range(10), CIFAR10, rotation=45, ha="right")
     ax.grid(axis="x", visible=False)
 axes[0].set_ylabel("images")
 plt.show()

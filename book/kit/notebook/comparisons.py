@@ -28,8 +28,9 @@ def logits_of(
     paper: str | None = None,
     n_classes: int = 0,
     at_least: int = 0,
+    named: str = "logits",
 ) -> Logits:
-    """What a chapter's parameter ``logits`` names: a network, published logits, or a path to an npz.
+    """What a chapter's parameter, ``named``, names: a network, published logits, or a path to an npz.
 
     A network that is not stored at the budget is trained first on the device, at "paper" by the recipe of ``paper``.
     ValueError tells of none of the three; at "smoke", of a network that is not stored; of other than ``n_classes``,
@@ -42,13 +43,13 @@ def logits_of(
     try:
         network = Network.parse(name)
     except ValueError:
-        found = load_logits(name)
+        found = load_logits(name, named)
     else:
         found = network.logits(budget, device=device, paper=paper if budget == "paper" else None)
     if n_classes not in (0, found.n_classes):
-        raise expected("logits", f"of {n_classes} classes", f"{found.n_classes} in {name!r}")
+        raise expected(named, f"of {n_classes} classes", f"{found.n_classes} in {name!r}")
     if (n := len(found.val.labels) + len(found.test.labels)) < at_least:
-        raise expected("logits", f"of {at_least:,} samples or more", f"{n:,} in {name!r}")
+        raise expected(named, f"of {at_least:,} samples or more", f"{n:,} in {name!r}")
     return found
 
 
@@ -65,12 +66,15 @@ def by_loss(
     """The networks of one ``"<dataset>/<model>"`` by their training loss, in the order of these keys.
 
     At the budget "smoke" those that are stored; at a higher one all of them, the missing ones trained now, at "paper"
-    by the recipe of ``paper``, all alike; default: that of each loss. ValueError where a ``needed`` loss is not stored.
+    by the recipe of ``paper``, all alike; default: that of each loss. ValueError tells of another cell, and of a
+    ``needed`` loss that is not stored.
 
     Example:
         >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
         ['mbls']
     """
+    if cell.count("/") != 1:
+        raise expected("cell", "<dataset>/<model>", repr(cell))
     networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
     how = {"device": device, "paper": paper if budget == "paper" else None}
     there = {loss: network for loss, network in networks.items() if budget != "smoke" or network.find() is not None}

@@ -106,6 +106,17 @@ def check_name(caption: str, name: str) -> None:
         raise expected("caption", "a text, as the table has a name", f"none for {name!r}")
 
 
+def listed(names: Sequence[str], before: str = "") -> str:
+    """In words: "a, b and c", with ``before`` in front; "none" of nothing.
+
+    Example:
+        >>> listed(["0", "2", "4"], "m = "), listed([])
+        ('m = 0, 2 and 4', 'none')
+    """
+    *most, last = [*names] or ["none"]
+    return before * bool(names) + " and ".join([", ".join(most), last] if most else [last])
+
+
 def minus(text: str) -> str:
     """The text with real minus signs.
 
