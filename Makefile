@@ -130,7 +130,7 @@ results: install  ## Fit the methods that the papers print on every stored netwo
 paper: install  ## Train what the papers trained (GPUs), calibrate, record, run every chapter; of one: PAPER=mbls DATASETS=cifar10
 	$(SNAKEMAKE) $(DRY) --config budget=paper $(if $(PAPER),"paper=[$(PAPER)]") $(if $(DATASETS),"datasets=[$(DATASETS)]")
 
-losses: install  ## Train the twelve losses on CIFAR-10 and record them (GPU; BUDGET=reduced: a small network on a CPU)
+losses: install  ## Train the losses on CIFAR-10 and record them (GPU; BUDGET=reduced: a small network on a CPU)
 	$(SNAKEMAKE) recorded --config budget=$(BUDGET) paper=mbls "datasets=[cifar10]" "losses=[$(LOSSES)]" \
 		"models=[$(if $(filter paper,$(BUDGET)),resnet50,resnet20)]" "seeds=[$(SEEDS)]"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 MOST = 12  # files
-SHARED = "test_contract.py"  # what all of a registry must hold
+SHARED = {"test_contract.py", "test_state.py", "test_masks.py"}  # what all of a registry must hold
 FOLDERS = {"data": "datasets", "cli": "reporting", "reading": "reporting"}  # others are called as their folder of tests
 
 
@@ -57,7 +57,7 @@ def of_each_kind() -> list[Path]:
 def chosen(paths: Iterable[Path]) -> list[str]:
     """The tests of these files, each once, by their paths below the checkout."""
     found = [pair for path in paths for pair in tests_of(path)] or [(0, test) for test in of_each_kind()]
-    found.sort(key=lambda pair: (pair[0], pair[1].name != SHARED, _size(pair[1])))
+    found.sort(key=lambda pair: (pair[0], pair[1].name not in SHARED, _size(pair[1])))
     return list(dict.fromkeys(str(path.relative_to(ROOT)) for _, path in found))[:MOST]
 
 

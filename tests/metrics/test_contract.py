@@ -147,7 +147,12 @@ def test_same_on_cuda(cases):
 
 def test_a_perfect_network_has_no_error():
     probs, labels = np.eye(4)[[0, 1, 2, 3, 0, 0]], np.array([0, 1, 2, 3, 0, 0])
-    assert evaluate(probs, labels) == {name: float(name == "accuracy") for name in METRICS}
+    assert evaluate(probs, labels) == {name: float(metric.higher_is_better) for name, metric in METRICS.items()}
+
+
+def test_each_record_of_a_module_is_a_metric():
+    found = {record.name for of in vars(calibkit.metrics).values() for record in getattr(of, "RECORDS", ())}
+    assert found == {*METRICS}
 
 
 @pytest.mark.parametrize("n_bins", [1, 15, 500])
