@@ -78,12 +78,14 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
 
 def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
     ece, nll = (balanced("mbls", "mbls margin=0 weight=0.05", metric) for metric in ("ece", "nll"))
-    assert (len(nll), (nll["value"] < 0).sum(), (alone(nll) == "holds").sum()) == (3, 3, 1)
+    assert (len(nll), (nll["value"] < 0).sum(), (alone(nll) == "holds").sum()) == (4, 4, 2)
     for rows in (ece, nll):
         clear = rows[alone(rows) == "holds"]
-        assert clear[["dataset", "model"]].to_numpy().tolist() == [["cifar10", "resnet8"]]
-    said = "its NLL is lower on all three networks that we trained with the two, and its ECE on two. NLL and ECE are"
-    assert (ece["value"] < 0).sum() == 2 and said in text("index")
+        assert {*clear["dataset"]} == {"cifar10"} and {*clear["model"]} == {"resnet8", "resnet8_whitened"}
+        assert {over_networks(rows.drop(i)).below() for i in rows.index} == {"holds"}
+    assert "whichever of the four is left out" in chapter("comparison")
+    said = "its NLL is lower on all four networks that we trained with the two, and its ECE on three. Both scores are"
+    assert (ece["value"] < 0).sum() == 3 and said in text("index")
     more, right = (balanced("focal", "mbls", metric)["value"] for metric in ("ece", "accuracy"))
     assert (len(more), (more > 0).sum(), len(right), (right < 0).sum()) == (5, 4, 5, 5)
     assert "a higher ECE on four of the five networks with both, and a lower accuracy on all five" in text("index")
