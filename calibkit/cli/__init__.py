@@ -25,7 +25,7 @@ def add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
     """The source of a command, and how it is to be read."""
     parser.add_argument("source", type=some_source, help=_SOURCE)
     if labels:
-        more = "the test set, where the source is the validation set; or an .npy file of labels, of outputs alone"
+        more = "right behind the source: the test set, if that is the validation set; or labels, .npy, of outputs alone"
         parser.add_argument("labels", nargs="?", help=more)
     parser.add_argument("--kind", choices=("logits", "probabilities"), help="what the outputs are, if it is not clear")
     for column, usual in (("label", "label, or target, y_true, y"), ("split", "split"), ("group", "group")):
