@@ -174,9 +174,9 @@ class Fitted:
         return {name: tuple(n_classes if n == "K" else n for n in of) for name, of in self.shapes.items()}
 
     def _check_state(self, name: str, value: np.ndarray) -> None:
-        """Raise unless an entry holds what a fit gives; single numbers but temperatures only report."""
+        """Raise unless an entry holds what a fit gives; single numbers of ``reported`` may be NaN."""
         temperature = name in ("temperature", "temperatures")
-        if (temperature or value.ndim > 0) and not np.isfinite(value).all():
+        if (value.ndim > 0 or name not in self.reported) and not np.isfinite(value).all():
             raise expected(name, "finite", "NaN or infinity")
         if self.signed:
             return
