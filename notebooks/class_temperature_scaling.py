@@ -649,7 +649,7 @@ to retain the original classification accuracy", and its constraint looks at val
 **The classes get worse, not better.** The class-wise ECE, which measures every class by itself, is higher with CTS than with
 TS-ECE on {(of_classes > 0).sum()} of {len(of_classes)} of these networks.
 
-**Our own networks: no clear gain on average on balanced data.** On our five networks for long-tailed data the ECE of CTS is higher than that of TS-ECE on average, and lower on the one for CIFAR-10.
+**Our own networks: no clear gain on average on balanced data.** On our five for long-tailed data CTS is worse than TS-ECE on average, and better on the one for CIFAR-10.
 """)
 )
 

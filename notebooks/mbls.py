@@ -662,7 +662,7 @@ display(Markdown(minus(text)))
 # (sec-mbls-fit)=
 # ### The margin has to fit
 #
-# On CIFAR-10, as on {ref}`small networks by the hundred <sec-mbls-digits>`, a larger margin makes the network more confident. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a
+# On CIFAR-10, as on {ref}`small networks <sec-mbls-digits>`, a larger margin makes the network more confident. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a
 # network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`.
 
 # %% mystnb={"figure": {"caption": "Margins of 6 and 8 fit this network, the others are worse. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. In the paper, Figure 2.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, below the closed form."}} tags=["hide-input"]

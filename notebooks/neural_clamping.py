@@ -494,7 +494,7 @@ is wide, because these are {len(test_y):,} easy images of `{network}`, and they 
 # ## Does it calibrate better?
 #
 # We ran it on four networks for CIFAR-100, none of which is the paper's ({numref}`tbl-nc-run`). Two ResNet-20s are our own, trained
-# for 24 epochs. One of them was trained with label smoothing (LS), so it is under-confident. The public ones, whose weights others published and which no paper here uses, are at least as
+# for 24 epochs. One of them was trained with label smoothing (LS), so it is under-confident. The public ones have weights of others, and are at least as
 # over-confident as the paper's three.
 
 # %% tags=["hide-input", "nbval-check-output"]
