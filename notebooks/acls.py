@@ -623,9 +623,9 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 )
 
 # %% [markdown]
-# In ECE, ACLS is clearly below MbLS on the ResNet-8 for CIFAR-10 and, by test images alone, on the whitened ResNet-8 and on the ResNet-20 for CIFAR-100, and clearly above it on none. In
-# AECE it is clearly above it on the ResNet-20 for CIFAR-10, and below it on average. Without either of the two ResNet-8s for CIFAR-10 neither average is clear. ECP and MDCA have the weights of public scripts,
-# which may be too low here.
+# In ECE, ACLS is clearly below MbLS on the ResNet-8 for CIFAR-10 and, by test images alone, on the whitened ResNet-8 and on the ResNet-20 for CIFAR-100, and clearly above on none. In
+# AECE it is clearly above on the ResNet-20 for CIFAR-10, and below it on average. Without either of the two ResNet-8s for CIFAR-10 neither average is clear. ECP and MDCA have the weights of public scripts,
+# perhaps too low here.
 #
 # (sec-acls-summary)=
 # ## What it means for you

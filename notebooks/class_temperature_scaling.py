@@ -383,7 +383,7 @@ plt.show()
 #
 # ## On one small network, no clear gain
 #
-# Now the comparison that you would make with your own network, first on our ResNet-20 for CIFAR-100. Fit both on the validation images, and judge both on
+# Now the comparison for your own network, first on our ResNet-20 for CIFAR-100. Fit both on the validation images, and judge both on
 # the test images:
 
 # %%

@@ -611,7 +611,7 @@ Markdown(minus(text))
 #
 # Vocabulary, batch size and weight decay are not printed. We take the 20,000 most frequent words of the training messages,
 # one token for all others, batches of 128 and no weight decay. The public code's defaults are the 1,999 most frequent words of all
-# messages, the others left out, a weight decay of $5 \cdot 10^{-4}$ and a rate of 0.01. What was run is not known. With these words
+# messages, others left out, a decay of $5 \cdot 10^{-4}$ and a rate of 0.01. What was run is not known. With these words
 # and decay we come {ref}`nearer to the printed numbers <sec-mbls-newsgroups>`.
 
 # %% tags=["hide-input", "nbval-check-output"]
