@@ -148,8 +148,8 @@ plt.show()
 # where $\mathbf{p}$ is the softmax of $\mathbf{z}$ and $\mathbf{q}$ the one-hot label. (Numbers such as [P3] are the paper's,
 # and [S7] is in its supplement.)
 #
-# Now turn this around. Any loss $\mathcal{L}$ has a gradient in the logits, so we can ask which label would have given
-# the same gradient under cross-entropy. The answer is its *effective label*
+# Now turn this around. Any loss $\mathcal{L}$ has a gradient in the logits. So which label would have given
+# the same gradient under cross-entropy? It is the *effective label*
 #
 # $$
 # \tilde q_j = p_j - \frac{\partial \mathcal{L}}{\partial z_j} .

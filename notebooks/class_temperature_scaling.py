@@ -21,7 +21,7 @@
 #
 # **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that, nearly all of it on two networks for CIFAR-100. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the seven trained with label smoothing there is one, against one temperature chosen by ECE.
 #
-# **Do this:** use it only if ECE is what you will be judged by, and check the result on other images than the temperatures were chosen on. Otherwise take one temperature.
+# **Do this:** use it only if you are judged by ECE, and check it on other images than the temperatures were chosen on. Otherwise take one temperature.
 # ```
 #
 # A network can be right about its confidence on average and wrong about every single class. One temperature cannot help
