@@ -333,7 +333,7 @@ found = {
     m: descend(LOSSES["mbls"](margin=m, weight=weight), K, seed=seed) for m in tried
 }
 off = max((d - best_distance(m, weight, K)).abs().max() for m, d in found.items())
-assert off < 0.01 or (K, weight) != (10, 0.1)  # an optimiser with all K logits free
+assert off < 0.01  # an optimiser with all K logits free ends there too
 
 candidates = {
     "CE": LOSSES["cross_entropy"](),

@@ -131,10 +131,10 @@ def along_distance(loss: Loss, distances: Iterable[float], n_classes: int) -> tu
 
 
 def descend(loss: Loss, n_classes: int, *, seed: int = 0) -> Tensor:
-    """Where 1,000 steps of an optimiser (Adam, its rate falling from 0.5 by five powers of ten) take random logits: of
+    """Where 3,000 steps of an optimiser (Adam, its rate falling from 0.5 by five powers of ten) take random logits: of
     four starts the distances (4, K - 1) of the true class, 0, to each other one.
     """
-    n_starts, n_steps = 4, 1000
+    n_starts, n_steps = 4, 3000
     z = 3 * torch.randn(n_starts, n_classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     y = torch.zeros(n_starts, dtype=torch.long)
     optimizer = torch.optim.Adam([z.requires_grad_()], lr=0.5, betas=(0.9, 0.95))
