@@ -136,7 +136,10 @@ for ax, (gaps, chance), names in zip(axes, left.values(), (CIFAR10, None), stric
     ax.axhline(0, color=plots.BLACK, linewidth=0.8)
     ax.set_xticks(x if names else [], names or [], rotation=90)
 axes[0].set(ylabel="confidence − accuracy (points)", title="CIFAR-10-LT")
-axes[1].set(xlabel=f"{data.n_classes} classes, sorted", title=logits.split("/")[0])
+axes[1].set(
+    xlabel=f"{data.n_classes} classes, sorted",
+    title=display_names.shown(logits.split("/")[0]),
+)
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -42,7 +42,7 @@ from book.kit.notebook.display_names import shown
 from book.kit.notebook.dumbbells import dumbbells
 from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, stratum, tally
-from book.kit.notebook.table import minus, table, unbroken
+from book.kit.notebook.table import listed, minus, table, unbroken
 from book.kit.results import difference_intervals
 from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.evidence import KEEP_THE_PREDICTION
@@ -253,7 +253,7 @@ Markdown(
 the published long-tailed networks. Class-wise loss scaling (CLS) first makes all classes count the same, and then
 weights them by their losses. Compared with equal weights alone, with one temperature each, it changes the ECE
 there by {text(published, "ece")} points. On {len(clear)} of our own {len(own)} long-tailed networks, each
-tested by itself, it is worse beyond chance: {" and ".join(clear)}. On published networks for balanced data, where equal
+tested by itself, it is worse beyond chance: {listed(clear)}. On published networks for balanced data, where equal
 weights do next to nothing, CLS changes the ECE by {text(balanced, "ece")} points.
 """)
 )
@@ -830,11 +830,8 @@ table(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-clear, nll, rest = (
-    {},
-    {},
-    {},
-)  # how many networks are clearly better, differences, own ones
+clear, nll = {}, {}  # how many networks are clearly better, and differences
+rest = {}  # differences of our networks but the newsgroups split by date
 for key, of in of_curve.items():
     theirs, better = published_of(of), words[key] == "better"
     assert not (theirs & (words[key] == "worse")).any()

@@ -631,7 +631,7 @@ ahead = [
 ]
 caught_up = sum(not size.startswith(">") for size in ahead)
 Markdown(f"""
-With {K} classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
+With {large.n_classes} classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
 temperature, but from {first["T per class", "nll"]} for a temperature per class and
 {first["vector", "nll"]} for plain vector scaling (in ECE from {first["T per class", "ece"]} and
 {first["vector", "ece"]}). Over both networks, {caught_up or "none"} of the {len(ahead)} richer fits beats
