@@ -22,7 +22,7 @@ from pkgutil import get_data
 
 __version__ = "0.1.0"
 
-_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "estimators", "judge", "judge_loss", "judging", "plots")
+_OF_EXTRAS = ("CalibratedClassifier", "LogitCalibrator", "estimators", "plots")
 #: Name -> the module that it comes from; a module of the package itself comes from "calibkit".
 _HOME = {
     name: home

@@ -5,7 +5,6 @@ from calibkit import conformal as conformal
 from calibkit import data as data
 from calibkit import deploy as deploy
 from calibkit import estimators as estimators
-from calibkit import judging as judging
 from calibkit import keys as keys
 from calibkit import logits as logits
 from calibkit import losses as losses
@@ -46,8 +45,6 @@ from calibkit.data import DATASETS as DATASETS
 from calibkit.deploy import CalibratedModel as CalibratedModel
 from calibkit.estimators import CalibratedClassifier as CalibratedClassifier
 from calibkit.estimators import LogitCalibrator as LogitCalibrator
-from calibkit.judging import judge as judge
-from calibkit.judging import judge_loss as judge_loss
 from calibkit.logits import Logits as Logits
 from calibkit.losses import LOSSES as LOSSES
 from calibkit.losses import loss as loss

@@ -1,4 +1,4 @@
-"""``calibkit report | compare | apply | calibrate | judge | train | ...``: from images to honest probabilities."""
+"""``calibkit report | compare | apply | calibrate | train | ...``: from images to honest probabilities."""
 
 from __future__ import annotations
 

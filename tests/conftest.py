@@ -55,7 +55,7 @@ def data_cache(tmp_path, monkeypatch) -> Path:
 def shell(capsys) -> Callable:
     """A function that runs a command, which must end with ``status``, and returns what it printed: ``out``, ``err``."""
 
-    def run(words: list[str], status: int = 0):
+    def run(words: list[str], status: int = 0, main: Callable[[list[str]], int] = main):
         capsys.readouterr()  # what was printed before
         assert main(words) == status
         return capsys.readouterr()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from book.kit.judging import judge
 from calibkit import read, report
 from calibkit._checks import (
     blocks,
@@ -28,7 +29,6 @@ from calibkit._checks import (
 )
 from calibkit.calibrators import NeuralClamping
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
-from calibkit.judging import judge
 from calibkit.metrics import calibration_by_group, calibration_test
 from calibkit.objectives import Focal
 from calibkit.plots import before_after, forest_plot, reliability_diagram, use_style

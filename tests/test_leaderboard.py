@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 
 from book.kit.__main__ import main
+from book.kit.judging import judge, judge_loss
+from book.kit.judging.network import judge_on, strata_of
 from book.kit.results import leaderboard
-from calibkit.judging import judge, judge_loss
-from calibkit.judging.network import judge_on, strata_of
 from calibkit.networks import load_logits
 from calibkit.reporting.catalogue import BASE
 
 ENTRIES = leaderboard.entries()
+NOT_OURS = "Expected `path` to be a judge.json as `python -m book.kit judge` writes it"
 CALIBRATORS = {of["key"]: of for of in ENTRIES if of["kind"] == "calibrators"}
 
 
@@ -152,11 +153,11 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
     ):
         (tmp_path / "judge.json").write_text(json.dumps(facts | damage))
         assert main(["enter", file, "--by", "me"]) == 1
-        assert capsys.readouterr().err.startswith("Expected `path` to be a judge.json as `calibkit judge` writes it")
+        assert capsys.readouterr().err.startswith(NOT_OURS)
     of_loss = judge_loss("focal", folder=tmp_path, n_resamples=20).facts()
     for damage in ({"made": of_loss["made"] | {"seeds": "3"}}, {"rows": [{"network": "a", "error": [3]}]}):
         (tmp_path / "judge.json").write_text(json.dumps(of_loss | damage))
-        with pytest.raises(ValueError, match="^Expected `path` to be a judge.json as `calibkit judge` writes it"):
+        with pytest.raises(ValueError, match=f"^{NOT_OURS}"):
             leaderboard.enter(tmp_path / "judge.json", "ours")
     with pytest.raises(ValueError, match="^Expected `by` to be who measured it"):
         leaderboard.enter(tmp_path / "judge.json", "re-run by us", by=pd.DataFrame({"a": [1]}))

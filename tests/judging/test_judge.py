@@ -1,4 +1,4 @@
-"""``calibkit judge``: its numbers against the book's, what it sees, and what a crash costs."""
+"""``python -m book.kit judge``: its numbers against the book's, what it sees, and what a crash costs."""
 
 import json
 import re
@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from book.kit import judging
+from book.kit.__main__ import main
+from book.kit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_predictions
+from book.kit.judging.verdict import Claim, signs, tally, verdict
 from book.kit.results import load_effects
 from book.kit.results.claims import ledger, load_claims
 from book.kit.results.difference_intervals import images_of, over_networks
-from calibkit import judging
 from calibkit.calibrators import CALIBRATORS, on_logits
-from calibkit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_predictions
-from calibkit.judging.verdict import Claim, signs, tally, verdict
 from calibkit.keys import Key
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.networks import Network
@@ -220,7 +221,7 @@ def test_from_an_empty_folder_with_crashes_and_a_timeout(mine):
     """As a stranger: four networks, of which one raises, one ends its process and one takes too long."""
     stored = {path: path.stat().st_mtime_ns for path in (ROOT / "book" / "results").rglob("*")}
     names = [SMALL[0], SMALL[1], "20newsgroups/gpool_cnn-focal-s0", "cifar10_lt/resnet20-cross_entropy-s0"]
-    command = [sys.executable, "-m", "calibkit", "judge", "mine.py:Fragile", "--timeout", "12", "--jobs", "2"]
+    command = [sys.executable, "-m", "book.kit", "judge", "mine.py:Fragile", "--timeout", "12", "--jobs", "2"]
     command += ["--claims", "lower ece than identity", "--networks", *reversed(names)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -265,7 +266,7 @@ def test_it_goes_on_where_it_stopped_unless_the_file_changed(mine, monkeypatch, 
 
 @pytest.mark.slow
 def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
-    told = shell(["judge", "mine.py:Broken", "--networks", SMALL[0]], 1)
+    told = shell(["judge", "mine.py:Broken", "--networks", SMALL[0]], 1, main)
     assert told.out.startswith("Not judged: it failed on every network. RuntimeError: never (mine.py, line 36)\n")
     assert told.err.endswith(
         "Expected `key` to be of a calibrator that can be fitted to some network, but got 'mine.py:Broken'\n"
@@ -277,9 +278,12 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
         (["neural_clamping"], "Expected `key` to be of a calibrator that takes logits, but got 'neural_clamping'"),
         (["ets", "--timeout", "0"], "Expected `timeout` to be a number in (0.0, inf], but got 0.0"),
     ]:
-        assert shell(["judge", *wrong], 1).err.startswith(want)
+        assert shell(["judge", *wrong], 1, main).err.startswith(want)
     monkeypatch.setattr(judging, "zoo", dict)
-    assert "Expected `networks` to be those of the book, in its checkout: work there" in shell(["judge", "ets"], 1).err
+    assert (
+        "Expected `networks` to be those of the book, in its checkout: work there"
+        in shell(["judge", "ets"], 1, main).err
+    )
 
 
 def test_a_network_that_is_none_is_told_of_the_option():

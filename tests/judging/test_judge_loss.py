@@ -1,4 +1,4 @@
-"""``calibkit judge`` of a loss: against the stored trainings, and what a crash costs."""
+"""``python -m book.kit judge`` of a loss: against the stored trainings, and what a crash costs."""
 
 import json
 import math
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibkit.__main__ import main
-from calibkit.judging import judge_loss, losses
-from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, differences, signs
+from book.kit.__main__ import main
+from book.kit.judging import judge_loss, losses
+from book.kit.judging.loss_verdict import BASE, WAYS, Claim, Difference, differences, signs
 from calibkit.metrics import ece, nll
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
@@ -117,7 +117,7 @@ def test_without_a_second_seed_nothing_is_decided():
 
 @pytest.mark.slow
 def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
-    told = shell(["judge", "mine.py:Smoothed share=2", "--seeds", "1"], 1)
+    told = shell(["judge", "mine.py:Smoothed share=2", "--seeds", "1"], 1, main)
     assert told.out.startswith("Not judged: every training failed. RuntimeError: too much (mine.py, line 9)\n")
     assert told.err.endswith("to be of a loss that can be trained, but got 'mine.py:Smoothed share=2'\n")
     for wrong, want in [
@@ -134,7 +134,7 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
             "Expected `key` to be of a loss, a subclass of torch.nn.Module, without an objective",
         ),
     ]:
-        assert shell(["judge", *wrong], 1).err.startswith(want)
+        assert shell(["judge", *wrong], 1, main).err.startswith(want)
     for values in ([], "12", 3, np.array([1, 2]), range(3), {1: 2}, [object()], [{"a": 1}], [np.ones(2)]):
         with pytest.raises(ValueError, match="^Expected `grid` to be a list of one value or more for each option"):
             judge_loss("mbls", folder="out", grid={"margin": values})
@@ -146,5 +146,5 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
     with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
         judge_loss("mbls", folder=3)
     monkeypatch.setattr(losses._folders, "stored", lambda: Path("nowhere"))
-    said = shell(["judge", "mbls"], 1).err
+    said = shell(["judge", "mbls"], 1, main).err
     assert "Expected `data` to be one with the stored trainings of the book, in its checkout" in said

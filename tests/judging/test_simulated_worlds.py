@@ -11,9 +11,9 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
+from book.kit.judging.network import Row
+from book.kit.judging.verdict import Claim, verdict
 from calibkit import TemperatureScaling
-from calibkit.judging.network import Row
-from calibkit.judging.verdict import Claim, verdict
 from calibkit.metrics import power
 from calibkit.metrics.comparison import Comparison
 from calibkit.networks import load_logits

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from book.kit.judging.seeds import arm
 from book.kit.results.difference_intervals import CORRELATION, FITS, over_networks, spread_of
 from book.kit.results.kept import rests_on_gone
 from book.kit.results.paired_differences import load_effects, load_refits
 from book.kit.results.refits import METRICS, refit
 from calibkit import _folders
 from calibkit.calibrators import calibrator
-from calibkit.judging.seeds import arm
 from calibkit.metrics import nll
 from calibkit.networks import load_logits
 

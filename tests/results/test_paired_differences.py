@@ -7,10 +7,10 @@ import pytest
 from constructed_rows import differs
 from scipy import stats
 
+from book.kit.judging.seeds import pooled_spread
 from book.kit.results import load_effects, record
 from book.kit.results.evidence import comparator
 from book.kit.results.paired_differences import COMPARED, append_effects, difference
-from calibkit.judging.seeds import pooled_spread
 from calibkit.metrics.intervals import Resampled
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"

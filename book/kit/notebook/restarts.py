@@ -16,11 +16,11 @@ import pandas as pd
 from scipy.special import erfcinv
 
 from book.kit import results
+from book.kit.judging.seeds import mean_of
 from book.kit.results import csv_rows
 from book.kit.results.paired_differences import COMPARED
 from book.kit.results.record import paired
 from calibkit._checks import Array, expected
-from calibkit.judging.seeds import mean_of
 from calibkit.metrics import Sample, evaluate
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.registry import IN_NATS

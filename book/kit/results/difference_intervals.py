@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 
+from book.kit.judging.seeds import chance_with, quantile, widened
 from calibkit.data import DATASETS
-from calibkit.judging.seeds import chance_with, quantile, widened
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 
 #: How many refits are behind a ``fit_error`` of ``refits.csv``.

@@ -1,4 +1,4 @@
-"""The leaderboard: an entry a file, made of what ``calibkit judge`` saved, and a table of all entries.
+"""The leaderboard: an entry a file, made of what ``python -m book.kit judge`` saved, and a table of all entries.
 
 An entry says what was judged, by whom, when and by which command, and the mean differences: of a calibrator to one
 temperature, of all stored networks and by kind; of a loss to cross-entropy. ``rows`` has what one can repeat singly, of
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from book.kit.judging import Row, usual, verdict
+from book.kit.judging.loss_verdict import BASE as LOSS_BASE
 from book.kit.results.csv_rows import quoted
 from calibkit import _folders
 from calibkit._checks import check_choice, expected
 from calibkit._files import read_json, regular, write_text
-from calibkit.judging import Row, usual, verdict
-from calibkit.judging.loss_verdict import BASE as LOSS_BASE
 from calibkit.networks import zoo
 from calibkit.reporting.catalogue import BASE
 
@@ -56,7 +56,7 @@ def entry(judged: Path, tier: str, by: str = "") -> dict:
         text(found)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         got = f"{str(judged)!r}, {type(error).__name__}: {error}"
-        raise expected("path", "a judge.json as `calibkit judge` writes it", got) from error
+        raise expected("path", "a judge.json as `python -m book.kit judge` writes it", got) from error
     of_calibrator = "data" not in found
     if of_calibrator and (missing := wanted - found["rows"].keys() - found["failed"].keys()):
         raise expected("path", "a judgement on all stored networks, without --networks", f"none on {min(missing)}")
@@ -77,7 +77,7 @@ def _of_calibrator(facts: dict, wanted: set[str]) -> dict:
     rows = [Row(**row) for row in facts["rows"] if row["network"] in wanted]
     done = [row for row in rows if not row.error]
     return {
-        "command": f"calibkit judge {quoted(facts['key'])}",
+        "command": f"python -m book.kit judge {quoted(facts['key'])}",
         "networks": len(done),
         "failed": {row.network: row.error for row in rows if row.error},
         "infinite_nll": len(verdict.infinite(done)),
@@ -96,7 +96,7 @@ def _of_loss(facts: dict) -> dict:
     grid = "".join(f" {option}={','.join(map(str, of))}" for option, of in made["grid"].items())
     options = f" --data {made['data']}" + (f" --grid{grid}" if grid else "")
     return {
-        "command": f"calibkit judge {quoted(facts['key'])}{options}",
+        "command": f"python -m book.kit judge {quoted(facts['key'])}{options}",
         "data": made["data"],
         "networks": made["seeds"],
         "failed": {row["network"]: row["error"] for row in facts["rows"] if row["error"]},

@@ -29,11 +29,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from book.kit.judging.seeds import Spread, error_of_two, mean_of
 from book.kit.results import csv_rows
 from book.kit.results.csv_rows import check_columns, check_keys, infinite, locked, merged, replace, text_of
 from calibkit import _folders
 from calibkit._checks import expected
-from calibkit.judging.seeds import Spread, error_of_two, mean_of
 from calibkit.metrics.intervals import Resampled
 from calibkit.metrics.registry import BINNED, IN_NATS
 
@@ -118,7 +118,7 @@ def difference(
     r"""The columns value to seed_df, n_seeds and base_seeds, of one metric.
 
     Of two methods on the same networks, in the same order, the seeds are paired: the error is that of the mean
-    difference, ``std / sqrt(n)``. Of two losses it is that of :func:`calibkit.judging.seeds.error_of_two`, of the
+    difference, ``std / sqrt(n)``. Of two losses it is that of :func:`book.kit.judging.seeds.error_of_two`, of the
     spreads of the two, pooled over losses.
     """
     value, low, high = mean_of(runs).difference(mean_of(base))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from book.kit.judging.seeds import pooled_spread
 from book.kit.results.csv_rows import resample
 from book.kit.results.paired_differences import COMPARED, append_effects
 from book.kit.results.record import cell, fit_each, paired, record, resample_each, trainings
 from book.papers import PAPERS
 from calibkit._checks import expected
-from calibkit.judging.seeds import pooled_spread
 from calibkit.logits import Logits, read_meta
 from calibkit.metrics import mean_iou
 from calibkit.metrics.intervals import Resampled

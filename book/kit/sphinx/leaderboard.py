@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from book.kit.judging.html import SHOWN, heads
 from book.kit.notebook.display_names import shown
 from book.kit.results.leaderboard import METRICS, entries
 from book.kit.sphinx.directives import extension, markdown, table
-from calibkit.judging.html import SHOWN, heads
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.elements import change
 

@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from book.kit.judging import verdict
+from book.kit.judging.losses import LossJudgement, judge_loss, names_a_loss
+from book.kit.judging.network import Row
+from book.kit.judging.verdict import FILES, Claim, Tally, save
+from book.kit.judging.workers import Progress, cores, run
 from calibkit import __version__, _folders
 from calibkit._checks import check_count, check_draws, check_flag, check_real, check_texts, expected
 from calibkit._files import as_path, write_text
 from calibkit.calibrators import Calibrator, calibrator
-from calibkit.judging import verdict
-from calibkit.judging.losses import LossJudgement, judge_loss, names_a_loss
-from calibkit.judging.network import Row
-from calibkit.judging.verdict import FILES, Claim, Tally, save
-from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, checksum
 from calibkit.metrics.comparison import Estimate
 from calibkit.networks import Network, load_logits, published, zoo
@@ -97,7 +97,7 @@ class Judgement:
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
-        from calibkit.judging.html import page
+        from book.kit.judging.html import page
 
         return page(self)
 
@@ -154,7 +154,7 @@ def judge(
 
     so_far = Progress(len(todo), len(names) - len(todo), "judge", progress)
     asked = ({"network": name, "key": key, "bases": bases, "n_resamples": n_resamples} for name in todo)
-    for row in map(_row, run(asked, n_jobs, timeout, "calibkit.judging.network:judge_on")):
+    for row in map(_row, run(asked, n_jobs, timeout, "book.kit.judging.network:judge_on")):
         rows[row.network] = row
         if path is not None:
             done = {"key": key, "made": made, "rows": [asdict(row) for row in rows.values()]}

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from book.kit.judging.network import PROPERTIES, RIVALS, STRATA, Row
 from calibkit._checks import expected
 from calibkit._files import write_text
-from calibkit.judging.network import PROPERTIES, RIVALS, STRATA, Row
 from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from book.kit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
+from book.kit.judging.verdict import save
+from book.kit.judging.workers import Progress, cores, run
 from calibkit import __version__, _folders
 from calibkit._checks import (
     check_choice,
@@ -26,9 +29,6 @@ from calibkit._checks import (
 from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
-from calibkit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
-from calibkit.judging.verdict import save
-from calibkit.judging.workers import Progress, cores, run
 from calibkit.keys import Key, check_options, checksum, find
 from calibkit.logits import Logits
 from calibkit.losses import LOSSES
@@ -128,7 +128,7 @@ class LossJudgement:
 
     def html(self) -> str:
         """One page that needs no other file; its pictures need the extra "plots"."""
-        from calibkit.judging.html import loss_page
+        from book.kit.judging.html import loss_page
 
         return loss_page(self)
 
@@ -235,7 +235,7 @@ def judge_loss(
             for name, (of, seed) in names.items()
         ]
         so_far, found = Progress(len(asked), 0, "train", progress), {}
-        for facts in run(asked, n_jobs, seconds, "calibkit.judging.losses:train_one"):
+        for facts in run(asked, n_jobs, seconds, "book.kit.judging.losses:train_one"):
             of, seed = names[facts["network"]]
             row = found[facts["network"]] = Trained(**{"key": of, "seed": seed} | facts)
             so_far.done(row.network, row.error or f"validation NLL {row.val_nll:.4f}")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from book.kit.judging.seeds import chance_with, error_of_two, mean_of, pooled_spread, quantile, total, widened
+from book.kit.judging.verdict import ALPHA, ERRORS, beyond_chance, in_words, numbers
 from calibkit._checks import expected
-from calibkit.judging.seeds import chance_with, error_of_two, mean_of, pooled_spread, quantile, total, widened
-from calibkit.judging.verdict import ALPHA, ERRORS, beyond_chance, in_words, numbers
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.reporting.summary import signed

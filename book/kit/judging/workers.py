@@ -56,7 +56,7 @@ class _Worker:
     """A process, and the job that it is at; none before it is ready."""
 
     def __init__(self, call: str) -> None:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from calibkit.judging.workers import serve; serve({call!r})"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from book.kit.judging.workers import serve; serve({call!r})"
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

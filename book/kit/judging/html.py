@@ -8,13 +8,13 @@ from html import escape
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
+from book.kit.judging.loss_verdict import BASE as LOSS_BASE
+from book.kit.judging.loss_verdict import WAYS
+from book.kit.judging.loss_verdict import signs as loss_signs
+from book.kit.judging.network import PROPERTIES, STRATA, Row
+from book.kit.judging.verdict import SAID, by_stratum, infinite, worst
 from calibkit import plots
 from calibkit._extras import needs
-from calibkit.judging.loss_verdict import BASE as LOSS_BASE
-from calibkit.judging.loss_verdict import WAYS
-from calibkit.judging.loss_verdict import signs as loss_signs
-from calibkit.judging.network import PROPERTIES, STRATA, Row
-from calibkit.judging.verdict import SAID, by_stratum, infinite, worst
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.elements import cells, change, document, figure, lacks, table, text
@@ -23,14 +23,14 @@ with needs("plots"):
     from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from calibkit.judging import Judgement, LossJudgement
+    from book.kit.judging import Judgement, LossJudgement
 
 #: Metric -> what its numbers are multiplied by, and the unit that they have then.
 SHOWN = {"nll": (1, "nats"), "ece": (100, "points"), "brier": (100, "points"), "accuracy": (100, "points")}
 
 
 def page(found: Judgement) -> str:
-    """See :meth:`calibkit.judging.Judgement.html`."""
+    """See :meth:`book.kit.judging.Judgement.html`."""
     what = (
         "What a difference and its interval are, and how that of a mean allows for networks with the same test "
         "samples, the book says under Protocol. It speaks of these networks, so fitted, on other test samples."
@@ -177,7 +177,7 @@ METHODS = {"identity": "as trained", "temperature_scaling": "after one temperatu
 
 
 def loss_page(found: LossJudgement) -> str:
-    """See :meth:`calibkit.judging.losses.LossJudgement.html`."""
+    """See :meth:`book.kit.judging.losses.LossJudgement.html`."""
     what = (
         "The spread over seeds is pooled over all stored losses that were trained several times. It speaks of this "
         "network and recipe, on other test samples and from other seeds; a longer training may turn it round."
