@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import detached, is_one_column, n_masked, of_own_types, two_columns
-from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, n_masked, of_own_types, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")

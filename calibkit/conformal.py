@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import (
     Array,
     check_choice,

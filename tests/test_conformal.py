@@ -146,7 +146,7 @@ def test_batches_blocks_containers_and_precisions_agree(score, monkeypatch):
     batches = [tensors(batch) for batch in torch.from_numpy(probs).split(33)]
     assert all(isinstance(batch, torch.Tensor) for batch in batches)
     np.testing.assert_array_equal(torch.cat(batches), want)
-    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 6 * 8)
+    monkeypatch.setattr("calibkit._arrays.BLOCK_BYTES", 7 * 6 * 8)
     np.testing.assert_array_equal(ConformalSets(score=score).fit(held_out, labels)(probs), want)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import check_int, expected
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import as_vector

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import MOST_BINS, check_count
 from calibkit.fitting.base import Calibrator, Shape, as_vector
 from calibkit.fitting.interpolate import interpolate, knots_of_equal_weight

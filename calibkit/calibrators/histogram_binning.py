@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import check_bins
 from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import normalize

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._extras import needs
 from calibkit.fitting.base import Calibrator, as_vector
 from calibkit.fitting.interpolate import interpolate, normalize

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array, check_int, check_real, expected, like
 from calibkit.fitting import sctl_replay
 from calibkit.fitting.base import Shape, as_vector

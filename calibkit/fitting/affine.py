@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._arrays import BLOCK_BYTES, blocks
 from calibkit.objectives import Objective
 from calibkit.objectives.base import LOG2_E, cross_entropy, cross_entropy_grad
 

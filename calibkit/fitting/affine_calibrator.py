@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import check_int, check_real, expected
 from calibkit.fitting import affine
 from calibkit.fitting.affine import Ridge

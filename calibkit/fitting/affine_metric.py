@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from calibkit._blocks import BLOCK_BYTES
+from calibkit._arrays import BLOCK_BYTES
 from calibkit._checks import expected
 from calibkit.fitting.affine import Ridge, Rows, apply, is_diagonal
 from calibkit.objectives import Objective

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import as_given
-from calibkit._blocks import row_blocks
+from calibkit._arrays import as_given, row_blocks
 from calibkit._checks import Array, check_held_out, check_int, check_logits, expected, like
 from calibkit._files import read_npz, write_npz
 from calibkit._progress import progress

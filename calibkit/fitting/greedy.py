@@ -27,7 +27,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._progress import show
 from calibkit.objectives.ece import bin_gaps
 

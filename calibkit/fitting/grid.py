@@ -9,7 +9,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import check_bins, check_real, expected
 from calibkit.objectives import Objective
 from calibkit.objectives.ece import bin_gaps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit.fitting.temperature import moments, softmax_at
 
 #: Width of a cell, in log T. The worst row of 25,000 x 1,000 is right to 1e-8 nats, the mean of all rows to 1e-11.

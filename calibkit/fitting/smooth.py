@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit.fitting.lbfgs import MEMORY, Minimum, minimize
 from calibkit.objectives.base import Forward, Objective, cross_entropy_grad, losses
 

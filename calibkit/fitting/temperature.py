@@ -12,7 +12,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit.metrics.binning import sort_values
 from calibkit.objectives import Objective
 from calibkit.objectives.base import LOG2_E

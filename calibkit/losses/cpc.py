@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._arrays import BLOCK_BYTES, blocks
 from calibkit._checks import check_choice, check_real
 from calibkit.losses._base import PenalisedLoss, Variant, mean
 

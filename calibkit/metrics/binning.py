@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array, check_bins, check_choice, check_int
 from calibkit.metrics.sample import Sample
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array, check_draws, check_flag, check_int, expected
 from calibkit.metrics.calibration import ece
 from calibkit.metrics.classwise import classwise_ece

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import BLOCK_BYTES, blocks
+from calibkit._arrays import BLOCK_BYTES, blocks
 from calibkit._checks import Array, check_bins, check_choice, check_real
 from calibkit.metrics.binning import bin_edges, mass_ends, mass_gaps, segment_sums, sort_values, width_bins
 from calibkit.metrics.sample import Metric, Sample, Statistic, own_probs

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array
 from calibkit.metrics.sample import Sample, row_mean
 

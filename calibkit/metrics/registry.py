@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array, are_many, check_bins, check_choice, expected, to_tensor
 from calibkit.metrics import calibration, classwise, ece_alternatives, proper
 from calibkit.metrics.sample import Metric, Sample, Statistic

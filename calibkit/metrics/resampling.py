@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
 from calibkit.metrics.registry import BLOCK_BYTES, METRICS, check_names, in_blocks, measure, null_draws

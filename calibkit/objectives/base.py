@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibkit._blocks import row_blocks
+from calibkit._arrays import row_blocks
 from calibkit._checks import Array, check_held_out
 
 LOG2_E = 1 / math.log(2)  # torch's powers of 2 are faster than those of e

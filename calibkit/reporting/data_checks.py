@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from calibkit._blocks import blocks
+from calibkit._arrays import blocks
 from calibkit._checks import to_tensor
 from calibkit.logits import HeldOut
 from calibkit.metrics.drift import binomial_tail, chi_square_tail

@@ -50,7 +50,7 @@ def test_probabilities_in_float64_row_by_row_of_no_higher_nll_than_the_network(n
     ours, theirs = (-np.log(c(z)[rows, y]).mean() for c in (fitted(name), identity))
     assert ours <= theirs + 1e-12
     np.testing.assert_allclose(fitted(name)(z[::-1])[::-1], probs, atol=1e-14)
-    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 5 * 8)
+    monkeypatch.setattr("calibkit._arrays.BLOCK_BYTES", 7 * 5 * 8)
     np.testing.assert_allclose(fitted(name)(z), probs, atol=1e-14)
 
 

@@ -215,7 +215,7 @@ def test_rows_of_equal_logits_leave_the_temperature_alone():
 def test_passes_stay_in_blocks(monkeypatch):
     z, y = random_sample(3, n=1000)
     whole = TemperatureScaling().fit(z, y).temperature
-    monkeypatch.setattr("calibkit._blocks.BLOCK_BYTES", 7 * 6 * 8)
+    monkeypatch.setattr("calibkit._arrays.BLOCK_BYTES", 7 * 6 * 8)
     assert TemperatureScaling().fit(z, y).temperature == pytest.approx(whole, rel=1e-12)
 
 
