@@ -155,8 +155,8 @@ plt.show()
 # \tilde q_j = p_j - \frac{\partial \mathcal{L}}{\partial z_j} .
 # $$ (eq-acls-effective)
 #
-# At these logits, training with $\mathcal{L}$ *is* training with cross-entropy and the label $\tilde{\mathbf{q}}$. Three
-# lines compute it for any loss:
+# If $\tilde{\mathbf{q}}$ sums to one, training with $\mathcal{L}$ at these logits *is* training with cross-entropy and this
+# label. Three lines compute it for any loss:
 
 
 # %% tags=["nbval-check-output"]
@@ -179,7 +179,7 @@ effective_label(acls, z, y)
 
 # %% [markdown]
 # The predicted class gets less than one, and the second and third class get something. The first class gets nothing,
-# because its logit lies within the margin of the largest.
+# because its logit lies within the margin of the largest. The label sums to 0.96: no cross-entropy has this gradient.
 #
 # ### What the reading finds
 #
@@ -341,8 +341,8 @@ jacobian = torch.autograd.functional.jacobian(printed_gradient, logit)
 jacobian[[0, -1]][:, [0, -1]]
 
 # %% [markdown]
-# Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2$. **No loss has this gradient.** Other
-# weights do not repair it, nor does a mean. Each class beyond the margin looks at the largest logit, but the largest looks at
+# Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2$. **No loss has this gradient.** With more than
+# two classes other weights do not repair it, nor does a mean. Each class beyond the margin looks at the largest logit, but the largest looks at
 # the smallest alone.
 #
 # The printed loss [P13], taken literally with all of its derivatives, is a real loss, and its two numbers agree
@@ -633,8 +633,8 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 # **The effective label is the tool to keep.** It takes three lines, needs no training, and shows what a loss asks of each
 # sample.
 #
-# **Test a printed gradient before you use it.** Its Jacobian should be symmetric, and it should sum to
-# zero. The gradient printed for ACLS fails both. So no loss has it, and the logits drift.
+# **Test a printed gradient before you use it.** Its Jacobian must be symmetric, and for a loss of probabilities its
+# entries sum to zero. The gradient printed for ACLS fails both. So no loss has it, and the logits drift.
 # What the code follows fails both, too, but its first term stops the drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull back samples that are further out than about $m$, right or wrong, and inside
@@ -738,7 +738,7 @@ plt.show()
 #
 # **FLSD** {cite:p}`mukhoti2020calibrating` is the focal loss $-(1 - p_y)^\gamma \log p_y$ with $\gamma = 5$ for
 # $p_y < 0.2$ and else 3. Its gradient is $\phi \cdot (p_j - q_j)$ with
-# $\phi = (1 - p_y)^\gamma - \gamma\, p_y (1 - p_y)^{\gamma - 1} \log p_y$. Then
+# $\phi = (1 - p_y)^\gamma - \gamma\, p_y (1 - p_y)^{\gamma - 1} \log p_y$. For a right prediction
 #
 # $$
 # \begin{aligned} f(z_y) &= (1 - \phi)(1 - p_y), \\ f(z_j) &= (1 - \phi)\, p_j . \end{aligned}
@@ -764,7 +764,7 @@ plt.show()
 # $$ (eq-acls-cpc)
 #
 # These are [S5] and [S6], and in [S6] every pair counts twice. From here to [S7] and Table 2 a sign is lost. For
-# $j \ne y$ equation {eq}`eq-acls-general` gives $f(z_j) = -\partial \mathcal{L}_\mathrm{REG} / \partial z_j$, so the 1v1
+# a right prediction and $j \ne y$ equation {eq}`eq-acls-general` gives $f(z_j) = -\partial \mathcal{L}_\mathrm{REG} / \partial z_j$, so the 1v1
 # part must be $f(z_j) = -\frac{p_j}{p_y + p_j}$, times its weight. Table 2 has a plus. With the minus CPC lowers the other
 # labels as well as raising the top one. For BE, [S7] and Table 2 are right and
 # [S8] is not.
@@ -791,8 +791,8 @@ plt.show()
 # active classes*. [S15] to [S17], and [P9], give the predicted class nothing, as if $z_{\hat y}$ were detached.
 #
 # **CRL** {cite:p}`moon2020confidence` wants the sample that was right more often in training to be the more confident
-# one, [S18]. For two samples $a$ and $b$ of a batch, with $h$ the share of past epochs in which a sample was right,
-# it is $\max\bigl(0, -\operatorname{sign}(h^{(a)} - h^{(b)}) (\hat p^{(a)} - \hat p^{(b)})\bigr)$.
+# one, [S18]. For two samples 1 and 2 of a batch, with $h$ the share of past epochs in which a sample was right,
+# it is $\max\bigl(0, -\operatorname{sign}(h^{(1)} - h^{(2)}) (\hat p^{(1)} - \hat p^{(2)})\bigr)$.
 # Since $\partial p_{\hat y} / \partial z_j = p_{\hat y} (\mathbb{1}[j = \hat y] - p_j)$, the sample that is too
 # confident has, [S19] to [S21],
 #
@@ -801,7 +801,7 @@ plt.show()
 # $$ (eq-acls-crl)
 #
 # The other sample of the pair gets the opposite, and *its label is sharpened*. Table 2 leaves that out, and the term
-# $|h^{(a)} - h^{(b)}|$ inside the maximum of the original loss.
+# $|h^{(1)} - h^{(2)}|$ inside the maximum of the original loss.
 #
 # ### Table 2, checked
 #
@@ -1098,7 +1098,7 @@ Markdown(
 # So on digits the paper's two shares, both of ACLS, come out nearly the same. They do not carry over to all networks: of a
 # ResNet-20 for twenty classes of Tiny-ImageNet, trained to the end with the paper's margin of 10, 38% of the test images get no
 # gradient from ACLS. (In the first epoch nothing is ranked yet,
-# and the logits are still small.) The ranking of [S21] is not the whole of CRL. CRL has $|h^{(a)} - h^{(b)}|$ in its hinge, so a
+# and the logits are still small.) The ranking of [S21] is not the whole of CRL. CRL has $|h^{(1)} - h^{(2)}|$ in its hinge, so a
 # pair in the right order, but not far enough apart, counts too, and fewer samples are silent. The paper did not count CRL. It
 # speaks of the late phase of training, which five epochs do not test.
 #

@@ -180,7 +180,7 @@ plt.show()
 #
 # The range of the weights is $\beta$, and $\alpha$ says how far a class must be from the mean to get a large weight. The paper
 # optimises both, but in every fit that we ran as the authors did, all with $K = 10$, they ended at $\alpha = \tfrac12 \ln K$ and $\beta = 1.5$.
-# So here is the method in four lines:
+# So here is the method in four lines, with the $K - 1$ of the code in the standard deviation:
 
 
 # %% tags=["nbval-check-output"]

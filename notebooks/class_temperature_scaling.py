@@ -19,7 +19,7 @@
 #
 # **They claim** that giving each class its own temperature, chosen by a search on the calibration error (ECE), calibrates better than one temperature, "without any performance degradation".
 #
-# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that, nearly all of it on two networks for CIFAR-100. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the seven trained with label smoothing there is one, against one temperature chosen by ECE.
+# **We find** on nine networks of the paper, eight of them trained with the Brier score, a test ECE that is 0.75 points lower on average than with one temperature chosen by ECE, as the paper has it. It prints 0.78. A finer grid for the one temperature brings a third of that, nearly all of it on two networks for CIFAR-100. The likelihood gets worse, and on test images 0.2 points of accuracy are lost. Averaged over our own networks for balanced data there is no clear gain. Over the eight trained with label smoothing there is one, against one temperature chosen by ECE.
 #
 # **Do this:** use it only if you are judged by ECE, and check it on other images than the temperatures were chosen on. Otherwise take one temperature.
 # ```
@@ -983,7 +983,7 @@ on the test images, and CTS {falls[CTS]}.
 # It is {ref}`shown as printed <printed-class_temperature_scaling>`. CTS has the lowest ECE there in two cases of three, and is "on a par with TS" in
 # the third, a DenseNet-161 on ImageNet. Logits of ImageNet and SVHN are not part of this book, and
 # what others measured on them uses 15 bins. If you have them, run the notebook on a Logits file with `-p n_bins 25`. The
-# regularised matrix scalers of this table fit $W\z + \mathbf{b}$ by NLL plus equation [P8], with weights $\lambda$ and $\mu$,
+# regularised matrix scalers of this table fit $W\z + \mathbf{b}$ (Dir-ODIR $W\log\p + \mathbf{b}$) by NLL plus [P8], with weights $\lambda$ and $\mu$,
 # $\lambda \frac{1}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \mu \frac1K \sum_j b_j^2$. (The paper prints the last term without
 # its sum.) On seven other networks, trained with cross-entropy for CIFAR-10 and CIFAR-10-LT, we can compare CTS with the same three:
 

@@ -901,7 +901,7 @@ print(f"both sides of [P4]: {smoothing(z, y):.10f}, {split:.10f}")
 #
 # because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. FL itself is
 # smallest, zero, at $p_y = 1$: on one sample its minimum is the most confident prediction there is. Where like samples have
-# different labels it is less confident than the truth, because FL is not strictly proper. The cell has an example.
+# different labels it is less confident than the truth, because FL is not proper. The cell has an example.
 
 # %% tags=["hide-input", "nbval-check-output"]
 slack = []

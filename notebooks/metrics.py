@@ -365,7 +365,7 @@ pd.Series(evaluate(probs, labels, ["accuracy", "nll", "ece", "classwise_ece"])).
 #
 # ### Scores
 #
-# Two scores judge the whole vector $\mathbf{p}$ against the label, one sample at a time:
+# Two scores judge the probabilities $\mathbf{p}$ against the label, one sample at a time:
 #
 # $$
 # \begin{aligned}
@@ -1299,7 +1299,7 @@ of the test sets. The reflected interval falls short too, most of all at zero, w
 #
 # One thing is left to repair. Near zero an ECE hardly falls with the true error, so the distance to a calibrated method
 # looks smaller than it is. So if one method may already be calibrated (its interval starts at 0), we extend the
-# interval of the difference, on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference,
+# interval of the difference, away from zero on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference,
 # *other* minus *calibrated*, and $[l, h]$ its percentile interval.
 #
 # This moves no end across 0, so it never decides what is beyond chance. Only if the intervals of *both* methods start at
@@ -1391,7 +1391,7 @@ table(
 # The NLL sees more in each of these rows. So **methods equally good and equally sharp rarely differ beyond chance, but
 # a difference that may be chance can also be real**. Then look at the NLL.
 #
-# The last two columns show why the ends are moved: next to a calibrated method the hull contains the true difference in
+# The last two columns show why the ends are moved: where only one method is calibrated, the hull contains the true difference in
 # little more than half of the test sets.
 #
 # ### Many comparisons

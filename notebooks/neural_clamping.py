@@ -19,7 +19,7 @@
 #
 # **They claim** that one learned image, added to every input, together with one temperature "significantly outperforms state-of-the-art post-processing calibration methods". With the focal loss, its printed ECE is below that of six rivals.
 #
-# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss, since the calibration images choose $\gamma = 0$. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
+# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss, since the calibration images choose its exponent as 0. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
 #
 # **Do this:** fit one temperature first. It needs no images and no gradients, and it changes no prediction.
 # ```
@@ -230,8 +230,8 @@ plt.show()
 # ### What is minimised
 #
 # Both knobs are fitted together on $n$ held-out images, and the weights of the network stay fixed. The loss is the focal loss
-# {cite:p}`lin2017focal`. It fades out the images that are predicted well, with an exponent $\gamma \ge 0$, and
-# $\gamma = 0$ is the NLL, equation 8 of the paper, here [P8]:
+# {cite:p}`lin2017focal`, equation 8 of the paper, here [P8]. It fades out the images that are predicted well, with an
+# exponent $\gamma \ge 0$. At $\gamma = 0$ it is the NLL:
 #
 # $$
 # \ell_\gamma(\p, y) = -(1 - p_y)^\gamma \log p_y .
@@ -456,7 +456,8 @@ plt.show()
 # \ell_\gamma \ge -\log p_y + \gamma\, p_y \log p_y \ge -\log p_y - \gamma H(\p) .
 # $$ (eq-nc-bound)
 #
-# So a larger $\gamma$ asks for more entropy, and what it sets is the temperature. The paper chooses $\gamma$ by the ECE of
+# The bound suggests, and {numref}`fig-nc-entropy` shows, that a larger $\gamma$ asks for more entropy. What it sets is the
+# temperature. The paper chooses $\gamma$ by the ECE of
 # the calibration images. That is an indirect way to choose $T$ by ECE, and TS fitted by ECE
 # (TS-ECE) does so directly, here in steps of 0.001.
 
@@ -682,7 +683,7 @@ table(
     pd.DataFrame.from_dict(errors, orient="index"),
     "With or without the shift, we see no clear difference in ECE. Test ECE in percent on CIFAR-100, "
     "random start. At the chosen γ = 0 the refitted T is TS, up to the rounding of stored logits. "
-    f"ResNet-56, uncalibrated and TS: five draws (on the three of the rest TS has {of_three:.2f})",
+    f"ResNet-56, uncalibrated and TS: five draws (on the three draws of the other columns TS has {of_three:.2f})",
     "tbl-nc-temperatures",
 )
 
@@ -1106,7 +1107,8 @@ the paper's three for CIFAR-100 it is {in_print["NC (FL) minus TS"]:+.2f} with t
 # %% tags=["hide-input", "nbval-check-output"]
 Markdown(
     minus(f"""
-On this notebook's network, the focal loss with *γ* = 1 misses the constraint of Lemma 1 by {missed:.2f}.
+On this notebook's network, at the temperature of the focal loss with *γ* = 1, the mean expected logit minus the mean
+logit of the labels is {missed:.2f}. Lemma 1 asks for 0.
 """)
 )
 

@@ -386,7 +386,7 @@ classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f
 #   does the code of {cite:t}`liu2022devil` and {cite:t}`park2023acls`.
 # - {cite:t}`tang2024neural` print a row for each, with a grid from 0 to 5 in steps of 0.001 for the ECE.
 #
-# The NLL is a proper score. It judges every probability, it is smooth, and its optimum is unique. The ECE looks at the
+# The NLL is a proper score. It judges the label's probability, predicted or not, it is smooth, and its optimum is unique. The ECE looks at the
 # top label only, jumps wherever a confidence crosses the edge of a bin, and has many local minima, some made by chance.
 # But it is what gets reported. Does it help to fit what is reported? We tried both on twelve networks for CIFAR-10,
 # each trained with a different loss (the {doc}`/book/glossary` explains them). We call a difference
@@ -1029,6 +1029,6 @@ ECE of {last["from held-out images"]:.1f}% shows that the held-out images are ri
 #    validation digits with *half* that noise is better than the clean one by five points.
 #
 #    ```{dropdown} Solution
-#    Somewhat above 0.45, where the network is no longer of much use. The half-noisy digits ask for a $T$ of 1.9 there,
+#    Near 0.45, by the draw of the noise, where the network is no longer of much use. The half-noisy digits ask for a $T$ of 1.8 to 2 there,
 #    the clean ones for 1.3. At a strength of 0.2 the two are equally good.
 #    ```

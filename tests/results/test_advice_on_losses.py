@@ -149,6 +149,7 @@ def test_means_that_turn_when_a_network_is_left_out_are_named_on_the_front_page(
     assert over_networks(rows).below() == "holds" and len(rows) == 8
     assert {over_networks(rows.drop(i)).below() for i in rows.index} == {"holds", "not decided"}
     assert "and class temperatures on networks with label smoothing. CTS" in text("index")
+    assert "Over the eight trained with label smoothing there is one" in chapter("class_temperature_scaling")
     to_ce = balanced("acls", "cross_entropy")
     assert all(over_networks(to_ce.drop(i)).below() == "holds" for i in to_ce.index)
     for metric in ("ece", "nll"):
