@@ -43,8 +43,8 @@ class CalibratedModel(nn.Module):
         calibrator: fitted, of ``CALIBRATORS`` or a ``Calibrator`` of your own; copied, so a later ``fit`` of it changes
             nothing here. Neural Clamping adds its perturbation to the first input.
         dtype: to compute in and to give, float32 or float64. None (default) is that of the logits, with half precision
-            as float32. Histogram binning, isotonic regression and the spline look up in float64 even so: next to 1
-            float32 cannot tell apart probabilities on which they differ.
+            as float32. Histogram binning, isotonic regression and the spline then look up in float64: next to 1 float32
+            cannot tell apart probabilities on which they differ, so with float32 they may be off by a whole step.
 
     Returns:
         Probabilities in the shape of the logits, which sum to 1 over axis 1. With ``dtype=torch.float64`` they are the
@@ -129,6 +129,8 @@ class Calibration(nn.Module):
         for name, value in calibrator.state_dict().items():  # of a class of one's own not numbers alone
             if name not in calibrator.reported and value.dtype.kind in "biuf":
                 self.register_buffer(PREFIX + name, torch.from_numpy(value.copy()))
+        if calibrator.floor is not None:  # so that a state of a fit to probabilities is none of a fit to logits
+            self.register_buffer(f"{PREFIX}floor", torch.tensor(calibrator.floor, dtype=torch.float64))
         self.kind, self.n_classes = type(calibrator), calibrator.n_classes
         self.given = {name: value for name, value in vars(calibrator).items() if name not in calibrator.state}
         self.dtype = check_choice("dtype", dtype, (None, torch.float32, torch.float64))
@@ -211,16 +213,19 @@ class Calibration(nn.Module):
             got = f"shape {tuple(given.shape)} of their number" if given.shape else given.item()
             errors.append(str(expected("state_dict", f"that of a calibrator of {self.n_classes} classes", got)))
             return
-        shapes, lengths = self._calibrator()._shapes(self.n_classes), {}
-        for name, value in self.named_buffers():
-            if prefix + name in state_dict:
-                if (entry := name.removeprefix(PREFIX)) in shapes:
-                    try:
-                        check_shape(prefix + name, state_dict[prefix + name], shapes[entry], lengths)
-                    except ValueError as error:
-                        errors.append(str(error))
-                        return
-                self.register_buffer(name, value.new_empty(state_dict[prefix + name].shape))
+        calibrator, lengths = self._calibrator(), {}
+        shapes = calibrator._shapes(self.n_classes)
+        loaded = {name: state_dict[prefix + name] for name, _ in self.named_buffers() if prefix + name in state_dict}
+        for name, value in loaded.items():
+            if (entry := name.removeprefix(PREFIX)) in shapes:
+                try:
+                    check_shape(prefix + name, value, shapes[entry], lengths)
+                    calibrator._check_state(entry, value.numpy(force=True))
+                except ValueError as error:
+                    errors.append(str(error))
+                    return
+        for name, value in loaded.items():
+            self.register_buffer(name, getattr(self, name).new_empty(value.shape))
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 

@@ -87,6 +87,7 @@ def test_digits_are_real_and_split_without_overlap():
     assert sorted(map(bytes, together)) == sorted(map(bytes, whole))
     train = splits[0].inputs / 255
     assert train.mean() == pytest.approx(DATASETS["digits"].mean[0], abs=5e-3)
+    assert data.available("digits") and not data.files("digits")
     assert train.std() == pytest.approx(DATASETS["digits"].std[0], abs=5e-3)
 
 

@@ -83,10 +83,16 @@ def test_a_state_of_other_classes_or_shapes_is_refused():
         ("n_classes", torch.zeros(0), r"`state_dict` to be that of a calibrator of 5 classes, but got shape \(0,\)"),
         ("n_classes", torch.tensor([K]), r"`state_dict` to be that of a calibrator of 5 classes, but got shape \(1,\)"),
         ("temperature", torch.ones(K), r"`.*temperature` to be of shape \(\), but got shape \(5,\)"),
+        ("temperature", torch.tensor(-2.0), "`temperature` to be positive, but got -2.0"),
+        ("temperature", torch.tensor(math.nan), "`temperature` to be finite, but got NaN"),
     ):
         with pytest.raises(RuntimeError, match=f"Expected {message}"):
             model.load_state_dict(model.state_dict() | {f"calibration.fitted_{name}": odd})
     close(model(Z), fitted("temperature_scaling")[1])
+    of_probs = copy.deepcopy(fitted("temperature_scaling")[0])
+    of_probs.floor = 1e-4  # as after a fit to probabilities, which takes the log of what comes
+    with pytest.raises(RuntimeError, match="Unexpected key.*fitted_floor"):
+        model.load_state_dict(CalibratedModel(NET, of_probs).state_dict())
 
 
 @pytest.mark.parametrize("name", KINDS)

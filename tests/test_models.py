@@ -112,6 +112,9 @@ def test_bad_weights_files(tmp_path):
     write_npz(tmp_path / "shape.npz", {**arrays, "linear.bias": np.zeros(3, np.float32)})
     with pytest.raises(ValueError, match=r"Expected `linear.bias` to be of shape \(10,\)"):
         load_weights(build("resnet20", 10), tmp_path / "shape.npz")
+    write_npz(tmp_path / "text.npz", {**arrays, "linear.bias": np.array(["0"] * 10)})
+    with pytest.raises(ValueError, match="Expected `linear.bias` to be numbers, but got dtype <U1"):
+        load_weights(build("resnet20", 10), tmp_path / "text.npz")
 
 
 def test_one_class_is_refused():
@@ -133,6 +136,7 @@ def test_names_that_are_none():
         (lambda: takes("nope", "weights"), "`model` to be one of small_cnn, .*, but got 'nope'"),
         (lambda: mc_dropout(None), "`model` to be a torch.nn.Module, but got NoneType"),
         (lambda: mc_dropout(nn.Linear(2, 2), seed=-1), "`seed` to be an integer in"),
+        (lambda: mc_dropout(nn.Linear(2, 1)), "`model` to be a network whose last linear layer gives two logits"),
         (lambda: plain("nope", 10), "`name` to be one of alexnet, .*, but got 'nope'"),
     ):
         with pytest.raises(ValueError, match=f"^Expected {message}"):

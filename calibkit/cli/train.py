@@ -11,16 +11,20 @@ from calibkit.cli import some_path
 def add_to(commands: argparse._SubParsersAction) -> None:
     """Add the three commands."""
     train = commands.add_parser("train", help="train a network, write its Logits; the same call resumes a killed run")
-    train.add_argument("--dataset", required=True)
-    train.add_argument("--model", required=True)
+    train.add_argument("--dataset", required=True, help="a name of `data list`")
+    train.add_argument("--model", required=True, help="a key of calibkit.models.MODELS: resnet20")
     key = 'a key: mbls, or "mbls margin=8", or PATH.py:CLASS of your own, which is executed'
-    train.add_argument("--loss", default="cross_entropy", help=key)
-    train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"))
+    train.add_argument("--loss", default="cross_entropy", help=f"{key}; default: cross_entropy")
+    budget = "minutes on a CPU, hours on one, or the recipe of a paper; default: reduced"
+    train.add_argument("--budget", default="reduced", choices=("smoke", "reduced", "paper"), help=budget)
     train.add_argument("--paper", help="whose recipe, at --budget paper; default: that of the loss")
-    train.add_argument("--seed", type=int, default=0)
-    train.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    train.add_argument("--devices", type=int, default=1, help="GPUs or processes")
-    train.add_argument("--nodes", type=int, default=1, help="machines, each with so many; see book/running.md")
+    train.add_argument("--seed", type=int, default=0, help="of weights and batches; default: 0")
+    train.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: a GPU if there is one"
+    )
+    train.add_argument("--devices", type=int, default=1, help="GPUs or processes; default: 1")
+    nodes = "machines, each with so many; default: 1; see book/running.md"
+    train.add_argument("--nodes", type=int, default=1, help=nodes)
     train.add_argument("--pretrained", action="store_true", help="start from torchvision's ImageNet weights")
     train.add_argument("--compile", action="store_true", help="torch.compile the network")
     train.add_argument("--out", type=some_path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
@@ -76,10 +80,10 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from calibkit.data import DATASETS, glove, published
-    from calibkit.data.prepare import prepare
+    from calibkit.data import glove, published
+    from calibkit.data.prepare import NAMES, prepare
 
-    check_choice("name", args.name, (*DATASETS, "published", "glove"))
+    check_choice("name", args.name, (*NAMES, "published", "glove"))
     if args.name not in ("published", "glove"):
         print(prepare(args.name, args.archive, args.splits))
         return

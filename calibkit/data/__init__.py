@@ -119,7 +119,7 @@ _SUFFIXES = {"image": ("_images.npy", "_labels.npy"), "dense": ("_images.npy", "
 
 
 def files(name: str) -> dict[str, list[Path]]:
-    """The files of each official split in the cache.
+    """The files of each official split in the cache; none of ``digits``, which comes with scikit-learn.
 
     Example:
         >>> [path.name for path in files("camvid")["val"]]
@@ -128,7 +128,7 @@ def files(name: str) -> dict[str, list[Path]]:
         ['train', 'val']
     """
     spec = DATASETS[check_choice("name", name, DATASETS)]
-    splits = dict.fromkeys(("train", *(("val",) if spec.n_val is None else ()), spec.test))
+    splits = dict.fromkeys(("train", *(("val",) if spec.n_val is None else ()), spec.test)) if name != "digits" else ()
     return {
         split: [cache() / (spec.base or name) / f"{split}{end}" for end in _SUFFIXES[spec.kind]] for split in splits
     }
@@ -136,7 +136,7 @@ def files(name: str) -> dict[str, list[Path]]:
 
 def available(name: str) -> bool:
     """Whether ``load_split(name, split)`` would find its files for every split."""
-    return name == "digits" or all(path.exists() for paths in files(name).values() for path in paths)
+    return all(path.exists() for paths in files(name).values() for path in paths)
 
 
 def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:

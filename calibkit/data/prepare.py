@@ -40,6 +40,8 @@ SOURCES: dict[str, Source] = {
     "camvid": Source(camvid.FILES, camvid.samples),
     "20newsgroups": Source(newsgroups.FILES, newsgroups.samples),
 }
+#: What can be prepared: all data sets but ``digits``, which comes with scikit-learn.
+NAMES = tuple(name for name, spec in DATASETS.items() if (spec.base or name) in SOURCES)
 
 
 def prepare(
@@ -51,7 +53,7 @@ def prepare(
     goes on with the splits that are missing. Memory holds a few images, or one class of ImageNet.
 
     Args:
-        name: a key of ``SOURCES``; a long-tailed name prepares the data set it is cut from.
+        name: one of ``NAMES``; a long-tailed name prepares the data set it is cut from.
         archive: the official archive, or the folder that holds them. Default: download into ``<cache>/archives``.
         splits: of those that the data set has on disk (:func:`calibkit.data.files`), what to write. Default: all.
 
@@ -60,8 +62,9 @@ def prepare(
             archive with another checksum, or that is broken or lacks something.
         OSError: the download fails, or the file must be fetched by hand.
     """
-    asked, name = name, DATASETS[name].base or name if name in DATASETS else name
-    source = SOURCES[check_choice("name", name, SOURCES)]
+    asked = check_choice("name", name, NAMES)
+    name = DATASETS[asked].base or asked
+    source = SOURCES[name]
     targets = {split: paths for split, paths in files(name).items() if split in splits}
     for split in splits:
         check_choice("splits", split, get_args(SplitName))

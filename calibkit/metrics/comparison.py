@@ -16,6 +16,7 @@ from calibkit._checks import (
     check_draws,
     check_int,
     check_integers,
+    check_real,
     expected,
     to_tensor,
 )
@@ -87,7 +88,7 @@ def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable], corre
 
     ``differences`` has that of each network, ``test_sets`` what its test set is called. The correlation is such as that
     of ``CORRELATION``; 1 never makes an interval too short. Where there is no difference, or one is not finite, the
-    mean is NaN.
+    mean is NaN. ValueError tells of other numbers of test sets, and of a correlation outside [0, 1].
 
     Example:
         >>> two = [Estimate(1, -2, 4), Estimate(3, -1, 7)]
@@ -97,6 +98,9 @@ def pooled(differences: Sequence[Estimate], test_sets: Sequence[Hashable], corre
         '2.0 [-0.5, 4.5]'
         '2.0 [-0.5, 4.5]'
     """
+    check_real("correlation", correlation, 0.0, 1.0)
+    if len(test_sets) != len(differences):
+        raise expected("test_sets", f"one for each of {len(differences)} differences", len(test_sets))
     if not differences or not np.isfinite(differences).all():
         return Estimate(math.nan, math.nan, math.nan)
     value, low, high = np.asarray(differences, dtype=float).T

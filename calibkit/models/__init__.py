@@ -114,7 +114,7 @@ def load_weights(model: nn.Module, path: str | os.PathLike) -> nn.Module:
     """Fill ``model`` from an npz of its ``state_dict`` arrays; returns it, in evaluation mode.
 
     Batch-normalisation step counters (``num_batches_tracked``) may be absent: nothing here reads them. ValueError tells
-    of an array that is missing, superfluous, or of another shape.
+    of an array that is missing, superfluous, of another shape, or of no numbers.
     """
     return fill(model, read_npz(path))
 
@@ -130,5 +130,7 @@ def fill(model: nn.Module, arrays: dict[str, np.ndarray]) -> nn.Module:
     for name, value in wanted.items():
         if arrays[name].shape != tuple(value.shape):
             raise expected(name, f"of shape {tuple(value.shape)}", f"shape {arrays[name].shape}")
+        if arrays[name].dtype.kind not in "biuf":
+            raise expected(name, "numbers", f"dtype {arrays[name].dtype}")
     model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return model.eval()

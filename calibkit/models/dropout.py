@@ -28,7 +28,7 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     through the network; and the masks are the same for every sample and call, so that predictions are repeatable.
 
     Args:
-        model: a classifier whose last ``nn.Linear`` gives its logits (N, K); ValueError of one that has none.
+        model: a classifier whose last ``nn.Linear`` gives its logits (N, K), K of 2 or more; ValueError of another.
         rate: r in [0, 0.9]. 0.1 as Gal & Ghahramani take for networks with many data; ACLS names none.
         passes: S; 10 as in their experiments on large networks; ACLS names none.
         seed: of the masks.
@@ -49,8 +49,9 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     if not isinstance(model, nn.Module):
         raise expected("model", "a torch.nn.Module", type(model).__name__)
     linear = next((m for m in reversed(list(model.modules())) if isinstance(m, nn.Linear)), None)
-    if linear is None:
-        raise expected("model", "a network with a linear layer", type(model).__name__)
+    if linear is None or linear.out_features < 2:
+        want, got = "a network whose last linear layer gives two logits or more", linear or type(model).__name__
+        raise expected("model", want, got)
     generator = torch.Generator().manual_seed(check_int("seed", seed, 0, 2**63))
     masks = (torch.rand(passes, linear.in_features, generator=generator) >= rate).float() / (1 - rate)
 

@@ -96,6 +96,9 @@ def class_columns(
     left_out = {*others, *map(str, ignore or ())}
     rest = [name for name in table if name not in left_out]
     said = as_text(table[label]) if label in table else set()
+    numbers = {f"{x:.0f}" for x in map(_number, said) if x is not None and x % 1 == 0}  # "1.0" in a csv is "1"
+    if len(numbers) == len(said) and not any(column.endswith(tuple(said)) for column in rest):
+        said = numbers
     shown = _by_name(rest, known[0], kind or known[1]) or _by_prefix(rest, said, kind, known[0])
     if classes is not None:
         chosen = set(map(str, classes))

@@ -54,6 +54,8 @@ def of_questions(rows: Sequence[Mapping[str, Any]], *, per_character: bool = Fal
     with needs("report"):
         import pandas as pd
 
+    if not rows:
+        raise expected("source", "a log with questions", "none")
     found = {i: _log_likelihoods(rows[i], i + 1) for i in _of_one_filter(rows)}
     sizes = Counter(map(len, found.values()))
     n = max(sizes, key=lambda size: (sizes[size], size))
@@ -127,9 +129,11 @@ def _lengths(row: Mapping[str, Any], number: int, n: int) -> list[int]:
 
 def _options(row: Mapping[str, Any], n: int) -> list[int | None]:
     """The option whose index, whose text and whose letter the target is; None: of none."""
-    target, texts, letters = str(row.get("target")).strip("[] "), _texts(row)[:n], [*ascii_uppercase[:n]]
-    by_index = int(target) if target.isdecimal() and int(target) < n else None
-    return [by_index, *(of.index(target) if of.count(target) == 1 else None for of in (texts, letters))]
+    target, texts, letters = str(row.get("target")).strip(), _texts(row)[:n], [*ascii_uppercase[:n]]
+    bare = target.strip("[] ")
+    by_index = int(bare) if bare.isdecimal() and int(bare) < n else None
+    by_text = next((texts.index(text) for text in (target, bare) if texts.count(text) == 1), None)
+    return [by_index, by_text, letters.index(bare) if bare in letters else None]
 
 
 def _labels(rows: Mapping[int, Mapping[str, Any]], logits: np.ndarray) -> list[int] | None:

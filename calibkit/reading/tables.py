@@ -170,7 +170,8 @@ def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: di
     for found in zip(*(one.parts for one in each), strict=True):
         labels: Any = [part.labels for part in found]
         parts.append(Part(np.hstack([part.outputs for part in found]), np.stack(labels, 1), found[0].groups))
-    names, told = tuple(of.removeprefix("label_") for of in scores), (f"labels: {listed(scores)}",)
+    names = tuple(of.removeprefix("label_") for of in scores)
+    told = (f"labels: {listed(scores)}", *(text for text in each[0].told if not text.startswith("labels: ")))
     said: Any = each[0].kind or kind_of(parts[0].outputs)
     return Found(tuple(parts), said, names, told, table.drop(columns=[*scores.values()]))
 

@@ -112,7 +112,7 @@ def report(
         everything: fit also what takes minutes or more.
         n_resamples: of the intervals.
         seed: of resamples and folds.
-        options: of ``read``: kind, label, split, group, classes, ignore.
+        options: of ``read``: kind, label, split, group, id, classes, ignore.
 
     Raises:
         ValueError: data that cannot be used; see :func:`calibkit.reporting.diagnosis.diagnose`.

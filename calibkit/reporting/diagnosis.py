@@ -138,6 +138,7 @@ def _labels(
             return [np.array([known[label] for label in y.astype(str)], dtype=np.int64) for y in labels], []
     result: list[np.ndarray] = []
     found: list[Finding] = []
+    named = False  # of one part the labels are names
     for y, name in zip(given, names, strict=True):
         if y.dtype.kind in "fuO":
             _check_range(y, k, name)
@@ -146,13 +147,13 @@ def _labels(
                 near = [repr(of) for of in classes if of.strip().lower() == odd[0].strip().lower()]
                 got = f"{odd[0]!r}{f', which is {near[0]} but for spaces or case' if near else ''}"
                 raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got)
-            continue  # all known: the odd one is in the other part
+            y, named = np.array([known[str(label)] for label in y]), True  # the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             text = "Labels are one-hot rows, so each sample has one class of several."
             found.append(Finding("cured", "one-hot labels", text))
             y = y.argmax(1)
         result.append(y.astype(np.int64) if y.dtype.kind == "b" else _whole(y))
-    whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y)]
+    whole = [y for y in result if y.dtype.kind in "iu" and y.ndim == 1 and len(y) and not named]
     if len(whole) == len(result) and min(y.min() for y in whole) >= 1 and max(y.max() for y in whole) == k:
         text = f"Labels run from 1 to {k}, where the {k} classes are numbered from 0; 1 was subtracted from each."
         found.append(Finding("cured", "labels from 1", text))

@@ -175,6 +175,12 @@ def test_means_are_those_of_the_book(metric):
         pooled(differences, list(test_sets), CORRELATION[metric]), over_networks(rows), rtol=1e-12
     )
     assert np.isnan(pooled([], [])).all() and np.isnan(pooled([Estimate(1, 0, np.inf)], ["a"])).all()
+    for names, correlation, want in (
+        (["a"], 1.0, "`test_sets` to be one for each of 2 "),
+        ("ab", -1, "`correlation` to be"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected {want}"):
+            pooled([Estimate(1, 0, 2)] * 2, names, correlation)
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -162,6 +162,22 @@ def test_what_has_no_cure_is_refused(sample):
         diagnose(read(parts))
 
 
+def test_names_in_one_part_and_positions_in_the_other(sample):
+    """Those from 1 are none beside names; where the names leave out the first class, too."""
+    import pandas as pd
+
+    z, y = sample(60)
+    names, frame = np.array(["cat", "dog", "fox"]), pd.DataFrame(z, columns=["cat", "dog", "fox"])
+    for parts in (
+        (frame.assign(label=y), frame.assign(label=names[y])),
+        (frame.assign(label=names[y]), frame.assign(label=y)),
+    ):
+        diagnosed = diagnose(read(*parts, kind="logits"))
+        np.testing.assert_array_equal([diagnosed.val.labels, diagnosed.test.labels], [y, y])
+    with pytest.raises(ValueError, match=r"^Expected `validation labels` to be in \[0, 3\), but got 3"):
+        diagnose(read(frame.assign(label=y + 1), frame[y > 0].assign(label=names[y[y > 0]]), kind="logits"))
+
+
 def test_an_unknown_name_of_a_class(sample):
     import pandas as pd
 

@@ -24,6 +24,20 @@ def table(drawn, columns, labels, **more):
     return pd.DataFrame(z, columns=columns).assign(label=np.array(labels)[y], **more)
 
 
+@pytest.mark.parametrize("text", ["{}", "{}.0", "+{}", " {}"])
+def test_however_a_csv_writes_positions_the_same_columns_are_classes(drawn, tmp_path, text):
+    """Without a prefix the column of ages may be a class, and is asked about."""
+    path, ages = tmp_path / "mine.csv", np.arange(400) % 3
+    labels = [text.format(k) for k in range(3)]
+    table(drawn, [f"logit_{name}" for name in CLASSES], labels, age=ages).to_csv(path, index=False)
+    given = read(path)
+    assert given.classes == tuple(CLASSES) and given.told == ("no classes: 'age'",)
+    np.testing.assert_array_equal(diagnose(given).val.labels, drawn[1])
+    table(drawn, CLASSES, labels, age=ages).to_csv(path, index=False)
+    with pytest.raises(ValueError, match="and no label above 2; leave out what is no class"):
+        read(path)
+
+
 def test_a_column_that_no_label_names_is_left_out_if_it_is_called_so_and_else_refused(drawn):
     frame = table(drawn, CLASSES, CLASSES, id=np.arange(400), confidence=0.5, file="x.png", seen=True)
     given = read(frame)

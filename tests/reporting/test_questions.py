@@ -63,6 +63,13 @@ def test_a_target_is_text_letter_or_index(targets):
     assert list(of_questions(rows)["label"]) == ["B", "D", "D"]
 
 
+def test_a_target_in_brackets_is_the_option_in_brackets():
+    rows = [{**row, "target": "[x]"} for row in rows_of(today, options=(" x", " [x]", " y", " z"))[:1]]
+    assert list(of_questions(rows)["label"]) == ["B"]
+    with pytest.raises(ValueError, match="^Expected `source` to be a log with questions, but got none"):
+        of_questions([])
+
+
 def test_options_that_are_numbers():
     """ "1" is the first option or the one called 1: `acc` knows, and without it nobody does."""
     by_index = rows_of(today, options=(" 3", " 2", " 1", " 0"))

@@ -145,6 +145,8 @@ def test_a_calibrator_of_one_label_of_several_knows_its_column(drawn):
     z, y = drawn
     several = pd.DataFrame({"logit_cat": z[:, 0], "logit_dog": z[:, 1], "label_cat": y, "label_dog": 1 - y})
     assert {name: given.classes for name, given in each_label(read(several))} == {"cat": ("cat",), "dog": ("dog",)}
+    parted = several.assign(split=np.resize(["train", "val", "test"], len(y)))
+    assert read(parted).told[1:] == (f"rows of 'train': left out, {-(-len(y) // 3):,} of them",)
 
 
 @pytest.mark.slow
