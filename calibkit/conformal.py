@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -35,23 +36,17 @@ from calibkit.fitting.file_header import reading
 Score = Literal["lac", "aps", "randomized_aps"]
 
 
-def lac(probs: Tensor, u: Tensor) -> Tensor:
-    """Of least ambiguous sets: 1 - p_k."""
-    return 1.0 - probs
-
-
 def randomized_aps(probs: Tensor, u: Tensor) -> Tensor:
     """Of adaptive sets: the mass of the classes ranked up to k, less u p_k; ties rank by the number of the class."""
     ranked, order = probs.sort(dim=1, descending=True, stable=True)
     return torch.empty_like(probs).scatter_(1, order, ranked.cumsum(1) - u * ranked)
 
 
-def aps(probs: Tensor, u: Tensor) -> Tensor:
-    """The same at u = 1: the mass of the classes ranked before k."""
-    return randomized_aps(probs, torch.ones_like(u))
-
-
-SCORES = {"lac": lac, "aps": aps, "randomized_aps": randomized_aps}
+SCORES: dict[Score, Callable[[Tensor, Tensor], Tensor]] = {
+    "lac": lambda probs, u: 1.0 - probs,  # of least ambiguous sets
+    "aps": lambda probs, u: randomized_aps(probs, torch.ones_like(u)),  # the mass of the classes ranked before k
+    "randomized_aps": randomized_aps,
+}
 
 
 class ConformalSets:

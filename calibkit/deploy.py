@@ -195,10 +195,7 @@ class Calibration(nn.Module):
         self._view = view_of(self.kind)
 
     def _apply(self, fn, *args, **kwargs):
-        """Move the buffers, but round none to half precision, which would change a temperature in the third digit.
-
-        What is looked up in float64 stays float64.
-        """
+        """Move the buffers, but round none to half precision, nor what is looked up in float64 to float32."""
 
         def apply(x: Tensor) -> Tensor:
             moved = fn(x)

@@ -68,7 +68,6 @@ class ClassTemperatureScaling(Replayable):
         RuntimeError: called before ``fit``.
 
     Example:
-        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(500, 3)) * 3
         >>> y = (z * [0.2, 0.5, 0.9] + rng.gumbel(size=z.shape)).argmax(1)      # true temperatures 5, 2, 1.1

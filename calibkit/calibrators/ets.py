@@ -55,7 +55,6 @@ class ETS(Replayable):
         RuntimeError: called before ``fit``.
 
     Example:
-        >>> import numpy as np
         >>> z = np.array([[20.0, 0.0]] * 10 + [[10.0, 0.0]] * 10)    # 9 of 10 are right at either gap
         >>> y = np.array([0] * 9 + [1] + [0] * 9 + [1])
         >>> ets = ETS().fit(z, y)
@@ -131,10 +130,7 @@ def _keeping_order(weights: Tensor) -> Tensor:
 def _fit_all_classes(
     objective: Objective, logits: Tensor, labels: Tensor, temperature: float, start: Tensor, scaled: Tensor
 ) -> Tensor:
-    """The x of ``fit_weights``, by passes over the log-probabilities of all classes.
-
-    Those of the mixture stand for calibrated logits: their softmax is the mixture itself.
-    """
+    """The x of ``fit_weights``, by passes over all classes: the logarithm of the mixture stands for the logits."""
 
     def terms(z: Tensor) -> Tensor:
         uniform = torch.full_like(z, -math.log(z.shape[1]))

@@ -224,10 +224,7 @@ def _own(curvature: Curvature, penalty: Tensor, jitter: float) -> Metric:
 
 
 def _scale(curvature: Tensor, penalty: Tensor) -> Tensor:
-    """(K, m) units in which the curvature by each parameter, with the penalty's, is 1; but for what has nearly none.
-
-    What is nearly none follows from the mean square of a feature, of which the last is the 1 of the bias.
-    """
+    """(K, m) units in which the curvature by each parameter, with the penalty's, is 1; but for what has nearly none."""
     total = curvature.double().sum(0)
     least = (LEAST * total / total[-1].clamp(min=1e-300)).clamp(torch.finfo(curvature.dtype).tiny, LEAST)
     return (curvature + penalty).clamp(min=least).rsqrt()

@@ -159,11 +159,7 @@ class _Search:
         return int((grid < coldest).sum()), int((grid <= hottest).sum())
 
     def accuracy(self, grid: Tensor) -> Tensor:
-        """(G,) correct samples under each temperature of ``grid``, less a constant.
-
-        With few samples by a look at each. Else by a binary search: a sample is won by class i on a part of the grid
-        that begins at its cold end (z > 0) or at its hot end (z < 0), and the search finds how long the part is.
-        """
+        """(G,) correct samples under each temperature of ``grid``, less a constant; of many by a binary search."""
         n_grid = len(grid)
         if n_grid * len(self.z) <= FEW:
             change = (self.labels == self.i).double() - self.rival_hit

@@ -1,5 +1,5 @@
-"""What a calibrator needs that looks into the network: it runs frozen and is left as it was found; and Theorem 1 of
-Neural Clamping, the gradient of the entropy by the input, and the start for delta made from it.
+"""A network is looked into: it runs frozen, and is left as it was found; and Theorem 1 of Neural Clamping, the gradient
+of the entropy by the input, and the start for delta made from it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
         model.requires_grad_(False)
         yield
     finally:
+        model.train(modes[0][1])  # a network whose own `train` does more gets that back, too
         for module, training in modes:
             module.training = training
         for parameter, requires_grad in flags:

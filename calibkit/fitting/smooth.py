@@ -63,11 +63,8 @@ def fit_smooth(
 
     Weights are normalised to sum to 1, so that values, tolerances and penalties mean the same for every objective.
 
-    The fixed point is found by solving for frozen weights again and again, with Anderson's mixing. A calibrator so
-    flexible that it can make all class losses equal may have none, for there the weights of class-wise loss scaling
-    jump. Then the weights are averaged over a number of rounds, which ends near the point where the class losses meet.
-
-    A RuntimeWarning tells when the parameters are not converged, or no fixed point was found.
+    A calibrator so flexible that it can make all class losses equal may have no fixed point, for there the weights of
+    class-wise loss scaling jump: :func:`fixed_point`. A RuntimeWarning tells so, and when nothing is converged.
 
     The objective is any with ``smooth``, logits are (N, K) float32 or float64, labels (N,) int64, x float64 of any
     shape, where to start. ``forward(x, z) -> u`` gives the calibrated logits of a float64 block of rows, a new tensor,

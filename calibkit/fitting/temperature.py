@@ -142,10 +142,7 @@ def typical_spread(logits: Tensor, labels: Tensor | None) -> float:
 
 
 def _deepest(logits: Tensor) -> float:
-    """How far below the largest logit of its row one may be without being masked.
-
-    That of the second, the third, ... of a row are typically so far below: where this jumps, masked classes begin.
-    """
+    """How far below the largest logit of its row one typically is before a jump, at which masked classes begin."""
     ordered = sort_values(logits).flip(1)
     typical = (ordered[:, :1] - ordered[:, 1:]).median(0).values
     before = typical[:-1]
@@ -176,10 +173,7 @@ def _evaluate(
 
 
 def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
-    """Where to start: of the points on a log grid where the slope turns from negative to positive, the lowest one.
-
-    Where it never turns, the end to which the objective decreases, or ``x`` if it is flat.
-    """
+    """The lowest of the grid points where the slope turns upwards; else the end it falls to, or ``x`` if it is flat."""
     points = torch.linspace(*bounds, SCAN, dtype=torch.float64).tolist()
     values, slopes, _ = zip(*(_evaluate(objective, logits, labels, point) for point in points), strict=True)
     turns = [i for i in range(SCAN - 1) if slopes[i] <= 0 < slopes[i + 1]]

@@ -204,7 +204,6 @@ def reliability_bins(
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.
 
     Example:
-        >>> import numpy as np
         >>> bins = reliability_bins(np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1]), n_bins=2)
         >>> bins.counts.tolist(), bins.confidence.round(2).tolist(), bins.accuracy.round(2).tolist()
         ([0, 3], [nan, 0.8], [nan, 0.67])

@@ -25,7 +25,6 @@ def accuracy(probs: Array, labels: Array) -> float:
         ValueError: bad ``probs`` or ``labels``.
 
     Example:
-        >>> import numpy as np
         >>> accuracy(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]))
         0.5
     """
@@ -44,7 +43,6 @@ def nll(probs: Array, labels: Array) -> float:
         ValueError: bad ``probs`` or ``labels``.
 
     Example:
-        >>> import numpy as np
         >>> round(nll(np.array([[0.5, 0.5]]), np.array([1])), 4)
         0.6931
     """
@@ -64,7 +62,6 @@ def brier(probs: Array, labels: Array) -> float:
         ValueError: bad ``probs`` or ``labels``.
 
     Example:
-        >>> import numpy as np
         >>> brier(np.array([[0.5, 0.5]]), np.array([1]))
         0.5
     """
@@ -82,7 +79,6 @@ def entropy(probs: Array, labels: Array) -> float:
         ValueError: bad ``probs`` or ``labels``.
 
     Example:
-        >>> import numpy as np
         >>> round(entropy(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([1, 0])), 4)
         0.3466
     """
@@ -103,7 +99,6 @@ def mean_iou(probs: Array, labels: Array) -> float:
         ValueError: bad ``probs`` or ``labels``.
 
     Example:
-        >>> import numpy as np
         >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
         >>> round(mean_iou(probs, np.array([0, 0, 1, 1])), 4)  # 2 / 3 and 1 / 2
         0.5833

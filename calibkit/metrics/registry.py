@@ -47,7 +47,6 @@ def evaluate(
             functions of one's own, which :func:`bootstrap` takes, ``n_bins`` < 1.
 
     Example:
-        >>> import numpy as np
         >>> values = evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
         >>> values["accuracy"], round(values["ece"], 2), round(values["nll"], 4)
         (1.0, 0.15, 0.1643)

@@ -79,7 +79,6 @@ def bootstrap(
             (0, 1).
 
     Example:
-        >>> import numpy as np
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
         >>> low, high = bootstrap(probs, labels, metrics=["accuracy"])["accuracy"]
         >>> round(low, 2), round(high, 2)
@@ -131,7 +130,6 @@ def bootstrap_difference(
         ValueError: as :func:`bootstrap`; probabilities of different shapes.
 
     Example:
-        >>> import numpy as np
         >>> before, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
         >>> after = np.tile([0.8, 0.2], (100, 1))
         >>> low, high = bootstrap_difference(before, after, labels, metrics=["nll"])["nll"]
@@ -167,7 +165,6 @@ def bootstrap_values(
         ValueError: as :func:`bootstrap`.
 
     Example:
-        >>> import numpy as np
         >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
         >>> bootstrap_values(probs, labels, metrics=["accuracy"], n_resamples=4)["accuracy"].round(2)
         array([0.8 , 0.72, 0.73, 0.8 ])

@@ -8,7 +8,6 @@ Only metrics of fixed bins are here: equal-mass bins, ``smooth_ece`` and ``ks_er
 This module needs torchmetrics (``pip install ".[streaming]"``); ``calibkit.metrics`` does not.
 
 Example:
-    >>> import torch
     >>> metric = ECE()
     >>> metric.update(torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([0, 1]))
     >>> metric.update(torch.tensor([[0.4, 0.6]]), torch.tensor([1]))

@@ -49,9 +49,10 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     if not isinstance(model, nn.Module):
         raise expected("model", "a torch.nn.Module", type(model).__name__)
     linear = next((m for m in reversed(list(model.modules())) if isinstance(m, nn.Linear)), None)
-    if linear is None or linear.out_features < 2:
-        want, got = "a network whose last linear layer gives two logits or more", linear or type(model).__name__
-        raise expected("model", want, got)
+    if linear is None:
+        raise expected("model", "a network with a linear layer", type(model).__name__)
+    if linear.out_features < 2:
+        raise expected("model", "a network whose last linear layer gives two logits or more", linear)
     generator = torch.Generator().manual_seed(check_int("seed", seed, 0, 2**63))
     masks = (torch.rand(passes, linear.in_features, generator=generator) >= rate).float() / (1 - rate)
 

@@ -46,7 +46,6 @@ class GPoolCNN(nn.Module):
             matrix of floating-point numbers.
 
     Example:
-        >>> import torch
         >>> GPoolCNN(20, n_tokens=50)(torch.ones(2, 30, dtype=torch.int64)).shape
         torch.Size([2, 20])
     """

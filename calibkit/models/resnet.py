@@ -145,7 +145,6 @@ class WideResNet(nn.Module):
     (arXiv:1910.12656).
 
     Example:
-        >>> import torch
         >>> with torch.device("meta"):  # counts without memory
         ...     sum(p.numel() for p in WideResNet(28, 10).parameters())  # 36.5 million, Table 4
         36479194

@@ -18,7 +18,6 @@ class SmallCNN(nn.Module):
         ValueError: fewer than 2 classes, fewer than 1 channel.
 
     Example:
-        >>> import torch
         >>> SmallCNN(10, channels=1)(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """

@@ -255,9 +255,7 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
 
 
 def _curve(sample: Sample) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coverage and risk at each distinct confidence, whose samples are answered together, and the mean risk over all N
-    coverages.
-    """
+    """Coverage and risk at each distinct confidence, and the mean risk over all N coverages."""
     coverage, risk = selective.risk_coverage(sample, None)
     confidence = np.sort(sample.confidence.cpu().numpy())[::-1]
     last = np.append(np.flatnonzero(np.diff(confidence)), len(confidence) - 1)

@@ -167,10 +167,7 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
 
 
 def _of_equal_shares(val: HeldOut, test: HeldOut) -> tuple[HeldOut, HeldOut]:
-    """Both with the class shares of the test set, without classes that one lacks.
-
-    Of ``val`` as many as there are, spread over the largest logits of a class: the order of samples chooses none.
-    """
+    """Both with the class shares of the test set; of ``val`` as many as there are, spread over the top logits."""
     have, want = (np.bincount(part.labels, minlength=val.logits.shape[1]) for part in (val, test))
     both = (have > 0) & (want > 0)
     if not both.any():

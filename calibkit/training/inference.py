@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibkit._checks import check_choice, expected, to_array
 from calibkit.data import DATASETS, IGNORE
+from calibkit.fitting.network import frozen
 from calibkit.metrics import reliability_bins
 from calibkit.metrics.proper import iou_of_confusion
 from calibkit.training.batches import Feed
@@ -67,23 +65,10 @@ def held_out(setup: Setup) -> tuple[dict[str, np.ndarray], dict, dict[str, np.nd
     return arrays, facts, maps
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """``model`` in evaluation mode while the block lasts; every module gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        yield
-    finally:
-        model.train(modes[0][1])  # a network whose own `train` does more gets that back, too
-        for module, training in modes:
-            module.training = training
-
-
 @torch.no_grad()
 def logits_of(model: nn.Module, feed: Feed, index: Tensor | None = None) -> Tensor:
     """Logits (N, K, *) of a whole split, or of the rows of ``index``, in evaluation mode."""
-    with evaluating(model):
+    with frozen(model):
         return torch.cat([model(feed(rows)) for rows in (feed.batches() if index is None else [index])])
 
 
@@ -99,7 +84,7 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
     rng = np.random.default_rng(0)
     kept, kept_labels, confusions, gaps = [], [], [], []
     for index in feed.batches(BATCH):
-        with evaluating(model):
+        with frozen(model):
             z = model(feed(index)).movedim(1, -1).flatten(1, 2).double().cpu()  # (B, H W, K)
         y = torch.from_numpy(np.array(labels[index.cpu().numpy()], dtype=np.int64)).flatten(1)
         k = z.shape[2]

@@ -7,7 +7,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from book.kit import judging
@@ -16,10 +15,9 @@ from book.kit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_pr
 from book.kit.judging.verdict import Claim, signs, tally, verdict
 from book.kit.results import load_effects
 from book.kit.results.claims import ledger, load_claims
-from book.kit.results.difference_intervals import images_of, over_networks
 from calibkit.calibrators import CALIBRATORS, on_logits
 from calibkit.keys import Key
-from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
+from calibkit.metrics.comparison import Estimate
 from calibkit.networks import Network
 from calibkit.reporting.catalogue import BASE, NEEDS
 from calibkit.reporting.trial import METRICS
@@ -161,26 +159,6 @@ def test_the_temperature_of_neural_clamping_has_the_same_answer():
         assert row["low"] <= less[metric].value <= row["high"]
         assert less[metric].below() == Estimate(row["value"], row["low"], row["high"]).below()
     assert verdict([judged]).startswith("Not told apart from one temperature.")
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_means_are_those_of_the_book(metric):
-    """Over networks that were trained once, some of them tested on the same images as others."""
-    rows = load_effects().query("method == 'spline' and base_method == @BASE and metric == @metric and n_seeds == 1")
-    rows = rows.query("source != 'public' and loss == base_loss and dataset.str.startswith('cifar')")
-    test_sets = images_of(rows["dataset"])
-    assert rows["dataset"].nunique() > test_sets.nunique() > 1
-    differences = [Estimate(*row) for row in rows[["value", "low", "high"]].to_numpy()]
-    np.testing.assert_allclose(
-        pooled(differences, list(test_sets), CORRELATION[metric]), over_networks(rows), rtol=1e-12
-    )
-    assert np.isnan(pooled([], [])).all() and np.isnan(pooled([Estimate(1, 0, np.inf)], ["a"])).all()
-    for names, correlation, want in (
-        (["a"], 1.0, "`test_sets` to be one for each of 2 "),
-        ("ab", -1, "`correlation` to be"),
-    ):
-        with pytest.raises(ValueError, match=f"^Expected {want}"):
-            pooled([Estimate(1, 0, 2)] * 2, names, correlation)
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from book.kit.judging.network import PROPERTIES, RIVALS, STRATA, Row
+from book.kit.judging.pooling import CORRELATION, pooled
 from calibkit._checks import expected
 from calibkit._files import write_text
-from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
+from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import bonferroni, holm
 from calibkit.reporting.catalogue import BASE, need_of
 from calibkit.reporting.summary import signed
@@ -75,7 +76,7 @@ class Tally(NamedTuple):
 
 
 def difference(rows: Iterable[Row], base: str, metric: str) -> Estimate:
-    """The mean difference over those rows that have it, by :func:`calibkit.metrics.comparison.pooled`."""
+    """The mean difference over those rows that have it, by :func:`book.kit.judging.pooling.pooled`."""
     found = {(row.network, row.test_set): less for row in rows if (less := row.less.get(base, {}).get(metric))}
     differences = [Estimate(*of[:3]) for of in found.values()]
     return pooled(differences, [test_set for _, test_set in found], CORRELATION[metric])

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 
+from book.kit.judging.pooling import CORRELATION, pooled
 from book.kit.judging.seeds import chance_with, quantile, widened
 from calibkit.data import DATASETS
-from calibkit.metrics.comparison import CORRELATION, Estimate, pooled
+from calibkit.metrics.comparison import Estimate
 
 #: How many refits are behind a ``fit_error`` of ``refits.csv``.
 FITS = 10
