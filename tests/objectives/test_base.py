@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibkit import _blocks
+from calibkit import _arrays
 from calibkit.fitting import value_and_grad
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, ObjectiveName, SmoothName, get, losses
 
@@ -31,7 +31,7 @@ def test_a_training_loss_is_no_objective():
 @pytest.mark.parametrize("objective", SMOOTH, ids=str)
 def test_value_and_gradient_equal_autograd_with_frozen_weights(objective, sample, monkeypatch):
     z, y = sample
-    monkeypatch.setattr(_blocks, "BLOCK_BYTES", 7 * 4 * 8)  # blocks of 7 rows, so that several are joined
+    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 7 * 4 * 8)  # blocks of 7 rows, so that several are joined
     scale = torch.tensor([0.5, 1.0, 1.5, 0.8], dtype=torch.float64, requires_grad=True)
     u = z * scale
     target = F.one_hot(y, 4).double() * (1 - objective.smoothing) + objective.smoothing / 4
