@@ -329,7 +329,7 @@ print(f"{methods.difference('ACLS', 'CE + TS').percent:+.2f} points of ECE")
 
 # %% [markdown]
 # Above zero, ACLS is worse. This is a single pair of trainings, and the {ref}`experiment <sec-acls-experiment>` below repeats it
-# with other seeds and other losses. But first, what is it that we have trained with?
+# with other seeds and losses. But first, what have we trained with?
 #
 # ## The printed gradient belongs to no loss
 #
@@ -342,8 +342,8 @@ jacobian[[0, -1]][:, [0, -1]]
 
 # %% [markdown]
 # Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2$. **No loss has this gradient.** With more than
-# two classes other weights do not repair it, nor does a mean. Each class beyond the margin looks at the largest logit, but the largest looks at
-# the smallest alone.
+# two classes no weights repair it, and no mean. A class beyond the margin looks at the largest logit, the
+# largest at the smallest alone.
 #
 # The printed loss [P13], taken literally with all of its derivatives, is a real loss, and its two numbers agree
 # ({numref}`tbl-acls-fields`). [P12] is its gradient only if parts of it are held fixed: $\min_k z_k$
@@ -452,8 +452,8 @@ plt.show()
 
 # %% [markdown]
 # A network can pay for this. On scanned digits a small one, trained once by [P12], diverges or learns nothing. With the public
-# code's clipping it trains, but its mean logit runs away ({numref}`tbl-acls-digits`). With the literal
-# loss [P13], or with the loss of the code, it trains without.
+# code's clipping it trains, but its mean logit runs away ({numref}`tbl-acls-digits`). With [P13] itself, or the loss
+# of the code, it trains without.
 #
 # ## What the code does, and what it costs
 #
@@ -479,7 +479,7 @@ for variant in ("paper", "code"):
     print(variant, *(penalty(test_z[rows] + up, test_y[rows]) for up in (-5, 0, 5)))
 
 # %% [markdown]
-# The paper's form does not notice. The code's form does, and that has two consequences.
+# The paper's form does not notice. The code's form does, with two consequences.
 #
 # - *Two networks with the same probabilities can have different losses.* A network can escape the first term by lowering all its
 #   logits, at no cost in cross-entropy.

@@ -230,8 +230,8 @@ plt.show()
 # ### What is minimised
 #
 # Both knobs are fitted together on $n$ held-out images, and the weights of the network stay fixed. The loss is the focal loss
-# {cite:p}`lin2017focal`, equation 8 of the paper, here [P8]. It fades out the images that are predicted well, with an
-# exponent $\gamma \ge 0$. At $\gamma = 0$ it is the NLL:
+# {cite:p}`lin2017focal`, equation 8 of the paper, here [P8]. It fades out well predicted images by an exponent
+# $\gamma \ge 0$. At $\gamma = 0$ it is the NLL:
 #
 # $$
 # \ell_\gamma(\p, y) = -(1 - p_y)^\gamma \log p_y .
