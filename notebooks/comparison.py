@@ -249,7 +249,7 @@ clear = {name: e for name, e in clear.items() if e.below() != "not decided"}
 assert all(e.below() == "does not hold" for e in clear.values())
 Markdown(
     minus(f"""
-**What do the weights of CLS add to equal class weights?** Little: {abs(published.value):.1f} points of ECE, on
+**What do the weights of CLS add to equal class weights?** Some: {abs(published.value):.1f} points of ECE, on
 the published long-tailed networks. Class-wise loss scaling (CLS) first makes all classes count the same, and then
 weights them by their losses. Compared with equal weights alone, with one temperature each, it changes the ECE
 there by {text(published, "ece")} points. On {len(clear)} of our own {len(own)} long-tailed networks, each
@@ -749,7 +749,7 @@ A weaker setting still might be better: the choice is at the end of both grids.
 #
 # The index is what the temperature is fitted by: the NLL, the NLL with equal class weights (bal), or CLS. The parts overlap: without equal weights, the weights of CLS alone bring some of the gain, too ({numref}`tbl-cls-paired`).
 
-# %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and on top of them the weights of CLS add little. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and on top of them the weights of CLS add some. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
 values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
     ["network", "method", "metric"]
 )

@@ -19,7 +19,7 @@
 #
 # **They claim** that one learned image, added to every input, together with one temperature "significantly outperforms state-of-the-art post-processing calibration methods". With the focal loss, its printed ECE is below that of six rivals.
 #
-# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss, since the calibration images choose its exponent as 0. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
+# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss: the exponent is 0, which the paper's search leaves out. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
 #
 # **Do this:** fit one temperature first. It needs no images and no gradients, and it changes no prediction.
 # ```

@@ -27,7 +27,7 @@ PAPER = Paper(
 We could not tell.
 On all four networks, three trained with cross-entropy and one with label smoothing, our interval includes both no gain
 at all and the 29% that the paper reports for adding the shift to the temperature that is fitted with it.
-Only one of them tests the focal loss, for which the paper claims it. On the others the calibration images choose γ = 0.
+Only one of them tests the focal loss, for which the paper claims it. On the others γ is 0, below the paper's 0.01 to 5.
 In our short fits the likelihood, which the paper does not report, is clearly worse on all four.
 Accuracy falls there by 0.8 to 2.0 points from a random start, and by 0.1 to 0.8 points from that of Theorem 1, clearly
 on two of four. The paper prints falls of at most 0.5.

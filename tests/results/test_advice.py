@@ -3,7 +3,7 @@
 import json
 import re
 
-from cells_and_pages import BOOK, chapter, text
+from cells_and_pages import BOOK, by_id, chapter, text
 from counted_differences import (
     CLS,
     CTS,
@@ -27,6 +27,7 @@ from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
 from book.kit.results.verdict_rule import Answer
 from book.kit.results.verdicts import answers, everything, informative
+from book.papers import PAPERS
 from calibkit.networks import load_logits
 
 WORDS = "none one two three four five six seven eight nine ten eleven twelve".split()
@@ -40,6 +41,11 @@ def test_class_wise_loss_scaling_on_the_front_page():
     assert all(-0.003 < of.value < -0.002 and abs(of.high) < 0.0011 for of in ece)
     assert all(-0.001 < of.value < 0 and abs(of.high) < 0.0003 for of in nll)
     assert all(of.below() != "holds" for metric in ("ece", "nll") for of in less_one(CLS, OURS, metric))
+    seven = by_id().loc["CLS3g"]
+    assert seven["verdict"] == "holds" and seven["lower"] == "7 of 7" and seven["effect"].startswith("-0.19 [")
+    assert "Over seven networks for balanced CIFAR-10 it lowers the ECE by 0.2 points on average" in text("index")
+    for page in (text("index"), text("which_method"), PAPERS["class_loss_scaling"].found):
+        assert "27 to 55%" in page
 
 
 def test_class_temperatures_on_the_front_page():
@@ -100,6 +106,9 @@ def test_class_temperatures_in_the_guide():
         f"its ECE is lower beyond chance on {WORDS[counts['better']]} network and higher on {WORDS[counts['worse']]}."
     )
     assert f"{said} On the other {counts['not decided']} it is not decided" in text("which_method")
+    mean = by_id().loc["CTS3"]
+    assert mean["effect"].startswith("-0.47 [") and mean["verdict"].startswith("holds in ECE")
+    assert "its ECE on published networks is half a point lower on average, clearly." in text("which_method")
     rows = against(TS, CTS)
     worse = (rows["word"] == "worse") & (rows["metric"] == "nll") & (stratum(rows) == PUBLISHED)
     assert worse.sum() == 1 and "and after a correction for many tests on one" in text("index")
