@@ -1476,7 +1476,7 @@ paper_tables.paper_table(
     "acls",
     "4",
     "metric",
-    "ACLS, Table 4: segmentation, in percent. A badge compares ACLS with MbLS, other losses with CE",
+    "ACLS, Table 4: segmentation (ours: CamVid), in percent. A badge compares ACLS with MbLS, other losses with CE",
     "tbl-acls-4",
 )
 

@@ -672,7 +672,7 @@ seeds by {min(deviations):.2f} to {max(deviations):.2f} points (one standard dev
 # (sec-comparison-tuned)=
 # ### Both tuned alike
 #
-# The paper on MbLS tries several margins, and label smoothing with one share, $\epsilon = 0.05$. With these settings both make the
+# The paper on MbLS chooses its margin on validation images, and takes $\epsilon = 0.05$ for label smoothing. With these settings both make the
 # ResNet-8 too cautious. So we trained it again with weaker settings of each, once each, and let the
 # validation images of the first trainings choose by ECE.
 

@@ -59,6 +59,7 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
     assert (len(to_ce), (to_ce["value"] < 0).sum()) == (8, 6) and over_networks(to_ce).below() == "holds"
     assert all("its ECE is lower than that of cross-entropy on six of the eight" in said for said in pages)
     assert "the ECE of MbLS is on average lower than that of cross-entropy" in text("index")
+    assert "six of the eight, and clearly on average" in text("index")
     right = over_networks(balanced("mbls", "cross_entropy", "accuracy")).percent
     assert right.above(-0.6) == right.within(0.6) == "holds" and round(right.value, 1) == 0
     assert "The accuracy is on average that of cross-entropy within 0.6 points, as the paper says" in text("index")
