@@ -15,7 +15,7 @@ def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_bo
     """In ECE and in NLL clearly higher, whichever network is left out."""
     for said in (PAPERS["mbls"].found, chapter("mbls"), text("index")):
         assert "Averaged over eight networks for balanced data" in said
-    assert "five of them trained once, both scores are clearly worse" in text("index")
+    assert "four of them trained once, both scores are clearly worse" in text("index")
     rows = select(load_effects(), TS, "cross_entropy", loss="mbls", method="identity")
     rows = rows[rows["metric"].isin(["ece", "nll"])]
     all_of, rows = dict([*rows.groupby("metric")]), rows[stratum(rows) == OURS]
@@ -35,13 +35,15 @@ def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_bo
 
 
 def test_the_means_of_acls_in_the_ledger_and_in_its_chapter():
-    """Clearly above one temperature over all networks, over the balanced ones and on each for CIFAR-10."""
+    """Clearly above one temperature over all networks, over the balanced ones and on three of four for CIFAR-10."""
     eight = select(load_effects(), TS, "cross_entropy", loss="acls", method="identity", metric="ece")
     seven = eight[stratum(eight) == OURS]
     assert (len(eight), len(seven)) == (8, 7)
     assert over_networks(eight).below() == over_networks(seven).below() == "does not hold"
     on_cifar10 = seven[seven["dataset"] == "cifar10"]
-    assert alone(on_cifar10).tolist() == ["does not hold"] * 4 and "on all four of our networks" in chapter("acls")
+    assert (on_cifar10["value"] > 0).all() and "on all four of our networks" in chapter("acls")
+    assert alone(on_cifar10).tolist() == ["does not hold"] * 3 + ["not decided"]
+    assert [*on_cifar10["model"]][3] == "resnet8_whitened" and "better calibrated, clearly on three" in chapter("acls")
 
 
 def balanced(loss, base, metric="ece", scaled="identity"):
@@ -73,10 +75,9 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
     assert "it is clearly lower on three of eight networks, all for CIFAR-10, and clearly higher on none" in text(
         "index"
     )
-    alone_higher = to_ce[alone(to_ce) == "does not hold"]
-    assert [*alone_higher["model"]] == ["resnet8_whitened"]
+    assert "does not hold" not in {*alone(to_ce)}
     assert {*to_ce[to_ce["value"] > 0]["model"]} == {"resnet8", "resnet8_whitened"}
-    assert "It is higher on two ResNet-8s for CIFAR-10, clearly on the one that is right on 93%" in text("index")
+    assert "It is higher on the two ResNet-8s for CIFAR-10, clearly on neither" in text("index")
 
 
 def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
@@ -107,10 +108,14 @@ def test_what_acls_gains_on_the_front_page():
     assert {(len(rows), over_networks(rows).below()) for rows in scaled} == {(7, "does not hold")}
     assert "Averaged over seven networks for balanced data, five of them trained once, both scores" in text("index")
     unclear = scaled[0][alone(scaled[0]) == "not decided"]
-    assert sorted(unclear["dataset"]) == ["cifar100", "cifar100", "tiny_imagenet_20"]
+    assert sorted(unclear["dataset"]) == ["cifar10", "cifar100", "cifar100", "tiny_imagenet_20"]
+    assert [*unclear["model"]][0] == "resnet8_whitened" and "on the whitened ResNet-8 for CIFAR-10, on both" in text(
+        "index"
+    )
+    assert (alone(to_ce) == "holds").sum() == 6 and "clearly on six, five of them" in PAPERS["acls"].found
     of_many = scaled[1][(scaled[1]["dataset"] == "cifar100") & (scaled[1]["model"] == "resnet8")]
     assert alone(of_many).tolist() == ["does not hold"] and "The NLL is higher beyond chance" in PAPERS["acls"].found
-    assert "trained once with each, we see no clear difference in ECE to cross-entropy plus one" in text("index")
+    assert "trained once with it, we see no clear difference in ECE to cross-entropy plus one" in text("index")
 
 
 def test_acls_against_the_margin_in_its_chapter():
@@ -121,18 +126,19 @@ def test_acls_against_the_margin_in_its_chapter():
     assert len(ece) == 8 and {*ece.index[ece == "holds"]} == clear
     assert "does not hold" not in {*ece} and adaptive["cifar10/resnet20"] == "does not hold"
     said = (
-        "clearly below MbLS on the ResNet-8 for CIFAR-10 and, by test images alone, on the whitened ResNet-8 "
-        "and on the ResNet-20 for CIFAR-100, and clearly above on none"
+        "clearly below MbLS on both ResNet-8s for CIFAR-10 and, by test images alone, on the ResNet-20 for CIFAR-100, "
+        "and clearly above on none"
     )
     assert said in " ".join(chapter("acls").replace("# ", "").split())
 
 
 def test_the_loss_without_held_out_samples_in_the_guide():
-    """On four networks of CIFAR-10 ACLS is below cross-entropy alone, and on none below its one temperature."""
+    """On four networks of CIFAR-10 ACLS is below cross-entropy alone, clearly on three, and on none its temperature."""
     assert "train with a margin, `acls` or `mbls`" in text("which_method")
     for base, lower in (("identity", True), (TS, False)):
-        word = words(base, "cross_entropy", loss="acls", method="identity", metric="ece", dataset="cifar10")
-        assert len(word) == 4 and ((word == "holds") == lower).all()
+        of = {"loss": "acls", "method": "identity", "metric": "ece", "dataset": "cifar10"}
+        word, rows = words(base, "cross_entropy", **of), select(load_effects(), base, "cross_entropy", **of)
+        assert len(word) == 4 and (word == "holds").sum() == 3 * lower and ((rows["value"] < 0) == lower).all()
 
 
 def test_a_temperature_after_the_margin_in_the_comparison():
@@ -160,9 +166,13 @@ def test_means_that_turn_when_a_network_is_left_out_are_named_on_the_front_page(
         rows = balanced("acls", "mbls", metric)
         wide = rows.index[rows["model"].str.startswith("resnet8") & (rows["dataset"] == "cifar10")]
         assert len(wide) == 2 and all(over_networks(rows.drop(i)).below() == "not decided" for i in wide)
-    assert "Without either of the two ResNet-8s for CIFAR-10 neither average is clear" in chapter("acls")
+    assert "Without CamVid and either of these ResNet-8s neither average is clear" in chapter("acls")
     right = balanced("mbls", "cross_entropy", "accuracy")
-    assert all(over_networks(right.drop(i)).percent.within(0.6) == "holds" for i in right.index)
+    right = [over_networks(right.drop(i)).percent for i in right.index]
+    assert {of.within(0.6) for of in right} == {"holds", "not decided"} and {of.within(0.7) for of in right} == {
+        "holds"
+    }
+    assert "the accuracy of MbLS, which is then within 0.7 points" in text("index")
 
 
 def test_rows_of_the_ledger_that_turn_without_the_sets_apart_are_named_in_it():
