@@ -24,6 +24,10 @@ def test_the_paper_s_own_networks_on_the_card():
     own = select(load_effects(), TS_ECE, method=CTS, metric="ece").query("source == 'published-logits'")
     own = own[(own["loss"] == "brier") | ((own["dataset"] == "cifar10") & (own["model"] == "resnet50"))]
     assert (len(own), (own["loss"] == "brier").sum()) == (9, 8)
+    right = select(load_effects(), TS_ECE, method=CTS, metric="accuracy").query("source == 'published-logits'")
+    lost = right[right["network"].isin(own["network"])]["value"]
+    assert len(lost) == 9 and round(100 * lost.mean(), 1) == -0.2
+    assert "and 0.2 points of accuracy are lost on test images" in PAPERS[CTS].found
     table = load("paper").query("paper == @CTS and table == 'I' and metric == 'ece'")
     table = table.pivot_table(index=["dataset", "model", "loss"], columns="method", values="value")
     gain = (table[TS_ECE] - table[CTS]).loc[[*zip(own["dataset"], own["model"], own["loss"], strict=True)]]
