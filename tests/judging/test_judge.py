@@ -264,10 +264,8 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
     ]:
         assert shell(["judge", *wrong], 1, main).err.startswith(want)
     monkeypatch.setattr(judging, "zoo", dict)
-    assert (
-        "Expected `networks` to be those of the book, in its checkout: work there"
-        in shell(["judge", "ets"], 1, main).err
-    )
+    told = shell(["judge", "ets"], 1, main)
+    assert "Expected `networks` to be those of the book, in its checkout: work there" in told.err
 
 
 def test_a_network_that_is_none_is_told_of_the_option():
