@@ -17,9 +17,21 @@
 # ```{brief} acls
 # **Paper** {cite:t}`park2023acls` (ACLS). **Code** `calibkit/losses/acls.py`, and the other losses next to it.
 #
-# **They claim** that existing regularizers "can be considered as variants of the label smoothing technique", and often smooth in an undesired way. ACLS smooths harder the further out a logit is, and only beyond a margin. It "outperforms all previous calibration methods by significant margins on all benchmarks" in ECE and AECE.
+# **They claim** that existing regularisers "can be considered as variants of the label smoothing technique", and often smooth in an undesired way. ACLS smooths harder the further out a logit is, and only beyond a margin. It "outperforms all previous calibration methods by significant margins on all benchmarks" in ECE and AECE.
 #
-# **We find** a lower ECE than with cross-entropy on all eight networks that we trained with both, clearly on six (five trained once). All are smaller or trained for less time than the paper's, with its weights and margins. On CIFAR-10 ACLS has {ours}`ece cifar10 resnet20 acls | identity` with a ResNet-20, {ours}`ece cifar10 resnet50 acls | identity` with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and {ours}`ece cifar10 resnet8 acls | identity` with a ResNet-8. MbLS has {ours}`ece cifar10 resnet20 mbls | identity`, {ours}`ece cifar10 resnet50 mbls | identity` and {ours}`ece cifar10 resnet8 mbls | identity`. Of these, only the difference on the ResNet-8 is clear. So is that on a whitened one, trained once with ACLS: {ours}`ece cifar10 resnet8_whitened acls | identity` against {ours}`ece cifar10 resnet8_whitened mbls | identity`. Cross-entropy with one temperature has {ours}`ece cifar10 resnet20 temperature_scaling`, {ours}`ece cifar10 resnet50 temperature_scaling`, {ours}`ece cifar10 resnet8 temperature_scaling` and {ours}`ece cifar10 resnet8_whitened temperature_scaling`, less on each, clearly but on the last. Every loss can be read as label smoothing. The reading exposes two wrong entries in the paper's Table 2. The gradient printed for ACLS belongs to no loss. That of the public code is another, of no loss either, and trains well.
+# **We find** a lower ECE than with cross-entropy on all eight networks that we trained with both, clearly on six (five
+# trained once). All are smaller or trained for less time than the paper's, with its weights and margins. On CIFAR-10
+# ACLS has {ours}`ece cifar10 resnet20 acls | identity` with a ResNet-20, {ours}`ece cifar10 resnet50 acls | identity`
+# with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and
+# {ours}`ece cifar10 resnet8 acls | identity` with a ResNet-8. MbLS has {ours}`ece cifar10 resnet20 mbls | identity`,
+# {ours}`ece cifar10 resnet50 mbls | identity` and {ours}`ece cifar10 resnet8 mbls | identity`. Of these, only the
+# difference on the ResNet-8 is clear. On a whitened one, trained once with ACLS, it is clear, too:
+# {ours}`ece cifar10 resnet8_whitened acls | identity` against {ours}`ece cifar10 resnet8_whitened mbls | identity`.
+# Cross-entropy with one temperature has {ours}`ece cifar10 resnet20 temperature_scaling`,
+# {ours}`ece cifar10 resnet50 temperature_scaling`, {ours}`ece cifar10 resnet8 temperature_scaling` and
+# {ours}`ece cifar10 resnet8_whitened temperature_scaling`. Each is lower, all but the last clearly. Every loss can be
+# read as label smoothing. The reading exposes two wrong entries in the paper's Table 2. The gradient printed for ACLS
+# belongs to no loss. Neither does that of the public code, another one, which trains well.
 #
 # **Do this:** when you meet a new loss, look at its effective label. To calibrate with held-out images, start with one temperature. If you want ACLS, take the loss of the code and not the printed gradient.
 # ```
@@ -341,9 +353,9 @@ jacobian = torch.autograd.functional.jacobian(printed_gradient, logit)
 jacobian[[0, -1]][:, [0, -1]]
 
 # %% [markdown]
-# Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2$. **No loss has this gradient.** With more than
-# two classes no weights repair it, and no mean. A class beyond the margin looks at the largest logit, the
-# largest at the smallest alone.
+# Off the diagonal stand two different numbers, $-\lambda_1$ and $-\lambda_2$. **No loss has this gradient.** With more
+# than two classes neither weights nor an average repair it. A class beyond the margin looks at the largest logit, but
+# the largest only at the smallest.
 #
 # The printed loss [P13], taken literally with all of its derivatives, is a real loss, and its two numbers agree
 # ({numref}`tbl-acls-fields`). [P12] is its gradient only if parts of it are held fixed: $\min_k z_k$
@@ -451,9 +463,9 @@ axes[1].legend(loc="lower left")
 plt.show()
 
 # %% [markdown]
-# A network can pay for this. On scanned digits a small one, trained once by [P12], diverges or learns nothing. With the public
-# code's clipping it trains, but its mean logit runs away ({numref}`tbl-acls-digits`). With [P13] itself, or the loss
-# of the code, it trains without.
+# A network can pay for this. On scanned digits a small one, trained once by [P12], diverges or learns nothing. With the
+# public code's clipping it trains, but its mean logit runs away ({numref}`tbl-acls-digits`). By [P13] itself, or the
+# code's loss, it trains unclipped.
 #
 # ## What the code does, and what it costs
 #

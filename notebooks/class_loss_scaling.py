@@ -233,9 +233,10 @@ print(f"{methods.difference(cls, ts).percent:+.2f} points of ECE")
 # ## Where the gain comes from
 #
 # Now look closer at the class loss. In {eq}`eq-cls-class-loss` it is a *sum* over the samples of a class. The authors'
-# code takes the *mean*, and so does the fit above. On balanced data that is a constant factor. On long-tailed data it is another method.
-# With the sum, as printed, and the code's $\alpha$ and $\beta$, the ECE of one temperature is clearly higher than by likelihood on two of the
-# four published networks and clearly lower on two. That of class temperatures is clearly higher on two and clearly lower on none.
+# code takes the *mean*, and so does the fit above. On balanced data that is a constant factor. On long-tailed data it
+# is another method. Fitted by the printed sum, with the code's $\alpha$ and $\beta$, one temperature has an ECE that is
+# clearly higher than by likelihood on two of the four published networks and clearly lower on two. That of class
+# temperatures is clearly higher on two and clearly lower on none.
 #
 # To see why, switch all weights off. With sums, $w_k = 0$ leaves the negative log-likelihood (NLL). With means, it leaves
 #
@@ -936,8 +937,8 @@ spread and {focal_error:.0f} in ECE.
 )
 
 # %% [markdown]
-# So a small spread of the class losses alone is neither necessary nor sufficient for calibration. The paper says it of losses with
-# *the same total*. For that we have one pair of epochs, A and B, and there the sign is the paper's.
+# So a small spread of the class losses alone is neither necessary nor sufficient for calibration. The paper claims the
+# link for losses with *the same total*. Of these we have one pair of epochs, A and B, with the paper's sign.
 #
 # ### The shape α, β
 #

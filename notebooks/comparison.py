@@ -866,10 +866,10 @@ newsgroups split by date, where they are not, GP calibration is behind the map, 
 
 # %% [markdown]
 # Two cautions. Most of these published networks were trained with the Brier score. And neither curve was made blindly
-# ({ref}`the rule <sec-splits>`). The pull of the map was set after a look at three of the published networks and seven of ours,
-# we did not record at which of their images. Ten times the pull loses up to 40% of the gain in
-# NLL. A tenth of it changes almost nothing. Number and place of the knots of GP calibration were compared by the NLL of
-# test images, on most of these networks, and hardly mattered.
+# ({ref}`the rule <sec-splits>`). The pull of the map was set after a look at three of the published networks and seven
+# of ours. We did not note which of their images we saw. Ten times the pull loses up to 40% of the gain in NLL. A tenth
+# of it changes almost nothing. Number and place of the knots of GP calibration were compared by the NLL of test images,
+# on most of these networks, and hardly mattered.
 #
 # **The prior.** Where class frequencies change and are known, Bayes' rule tells you what to do: divide the calibrated
 # probabilities by the frequencies of the past and multiply them by the frequencies to come
@@ -1124,9 +1124,9 @@ table(
 )
 
 # %% [markdown]
-# Where a calibrator gives a true class the probability 0, its NLL is infinite, and mean and counts of the NLL leave that
-# network out. For spline, histogram binning and isotonic regression this happens on most networks: they replace the
-# probabilities by frequencies in bins, by a rising step function, or correct the top one by a smooth curve.
+# Where a calibrator gives a true class the probability 0, its NLL is infinite, and mean and counts of the NLL leave
+# that network out. For histogram binning, isotonic regression and the spline this happens on most networks. In this
+# order, they take frequencies in bins, a rising step function, and a smooth curve that corrects the top probability.
 
 
 # %% tags=["hide-input"]

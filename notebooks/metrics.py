@@ -1302,8 +1302,8 @@ of the test sets. The reflected interval falls short too, most of all at zero, w
 # interval of the difference, away from zero on the side of the other method, to at least $v + (h - l)$. Here $v$ is the difference,
 # *other* minus *calibrated*, and $[l, h]$ its percentile interval.
 #
-# This moves no end across 0, so it never decides what is beyond chance. Only if the intervals of *both* methods start at
-# 0 may both be calibrated, and then the interval of their difference is extended to include 0.
+# This moves no end across 0, so it never decides what is beyond chance. Both methods may be calibrated only if both
+# intervals start at 0. Then we extend the interval of their difference to include 0.
 #
 # ### How often is a difference seen?
 #
@@ -1376,9 +1376,9 @@ table(
 
 # %% [markdown]
 # A row of {numref}`tbl-metrics-pairs` names two methods, each with its true ECE in percent. The difference is the
-# second minus the first. The first three rows have none. There the reflected interval sees one far too often, and the
-# interval in use in no more than the 5% that are allowed. (The two waves have equal ECEs but not quite equal NLLs,
-# hence the NLL's entry in the third row.)
+# second minus the first. In the first three rows it is zero. There the reflected interval sees a difference far too
+# often, and the interval in use in no more than the allowed 5%. (The two waves have equal ECEs but not quite equal
+# NLLs, hence the NLL's entry in the third row.)
 #
 # In the fourth row the percentile interval reports a difference in most test sets, because a method that outputs only a
 # few distinct confidences has a smaller bias. Our interval includes 0 there, since both methods may be calibrated. It

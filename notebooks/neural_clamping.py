@@ -19,7 +19,9 @@
 #
 # **They claim** that one learned image, added to every input, together with one temperature "significantly outperforms state-of-the-art post-processing calibration methods". With the focal loss, its printed ECE is below that of six rivals.
 #
-# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain, too. Three of the four test it without the focal loss: the exponent is 0, which the paper's search leaves out. Our fits, shorter than theirs, lose accuracy: on a public ResNet-56 0.75 points, on the same test images.
+# **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain,
+# too. Three of the four test it without the focal loss: their exponent is 0, a value that the paper's search leaves
+# out. Our fits, which are shorter, lose accuracy: 0.75 points on a public ResNet-56, on the same test images.
 #
 # **Do this:** fit one temperature first. It needs no images and no gradients, and it changes no prediction.
 # ```
@@ -831,9 +833,9 @@ better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS
 # (sec-nc-bound)=
 # ## A printed row can contradict itself
 #
-# The paper's tables give matrix scaling, which has a full matrix in place of $1/T$, the accuracy of the uncalibrated network, to the last digit, although matrix scaling
-# changes predictions. Were these accuracies measured? We can tell without the data, because accuracy, entropy and ECE
-# are not free of each other.
+# Matrix scaling has a full matrix in place of $1/T$, and it changes predictions. Yet the paper's tables give it the
+# accuracy of the uncalibrated network, to the last digit. Were these accuracies measured? We can tell without the data,
+# because accuracy, entropy and ECE are not free of each other.
 #
 # In each bin the gap is at most the shortfall of the accuracy from 1 plus that of the confidence, as
 # $|\operatorname{acc} - \operatorname{conf}| = |(1 - \operatorname{conf}) - (1 - \operatorname{acc})|$. A
@@ -1042,11 +1044,12 @@ would have found one as good as *T*\\*.
 # ### Four networks, in numbers
 #
 # {numref}`tbl-nc-networks` has what {numref}`fig-nc-map` and {numref}`fig-nc-ece` draw. Half of the test images of the
-# public networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such
-# halves, with one fit from each start on each, and of the ResNet-56 five draws for TS and the network as it is. $\gamma$ and $\lambda$ are chosen on the first, from the random start, and the fits from
-# Theorem 1 take the same. About half of the images that chose them are test images in the other two draws. Behind ± is the standard
-# deviation of the fits, or of the draws. The draws share images, so more draws tell little about other images. We therefore average
-# their intervals.
+# public networks serve to calibrate, half to test, with 50 of each class in both. There are three draws of such halves,
+# each with one fit from either start. For TS and the uncalibrated network the ResNet-56 has five draws. We choose
+# $\gamma$ and $\lambda$ on the first draw, from the random start. The fits from Theorem 1 take the same. About half of
+# the images that chose them are test images in the other two draws. Behind ± is the standard deviation of the fits, or
+# of the draws. The draws share images, so more draws tell little about other images. We therefore average their
+# intervals.
 #
 # The command is the one above with `-p network weights/cifar100_resnet56 -p n_runs 3`, after `calibkit data prepare
 # published`. For label smoothing it is the one with `-p network cifar100/resnet20-label_smoothing-s0`.

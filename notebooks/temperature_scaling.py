@@ -272,8 +272,8 @@ less entropy, {max(rivals):.3f} nats at most.
 # - At $b \to \infty$ the expected logit is the largest one, and $L'(\infty)$ is the mean distance from it to the label's
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever, and $T = 0$ is best.
 #
-# If neither happens, there is exactly one $T$. If one does, `calibkit` stops at a bound, 0.01 times or 1,000 times the
-# typical spread of the logits in a row, here 1, and warns. Take four pairs of logits and four ways to label them:
+# If neither happens, there is exactly one $T$. If one does, `calibkit` warns and stops at a bound, 0.01 or 1,000 times
+# the typical spread of the logits in a row, which is 1 here. Take four pairs of logits and four ways to label them:
 
 # %%
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])

@@ -35,7 +35,7 @@ Cross-entropy with one temperature is lower on all four, clearly but on the last
 With a ResNet-8 on CIFAR-100 it has {ours}`ece cifar100 resnet8 acls | identity`, where that temperature has
 {ours}`ece cifar100 resnet8 temperature_scaling`: no clear difference. The NLL is higher beyond chance on
 the test images.
-The printed gradient belongs to no loss. That of the public code is another, of no loss either, and trains well.
+The printed gradient belongs to no loss. Neither does that of the public code, another one, which trains well.
 (Accuracy: our ResNet-20 {ours}`accuracy cifar10 resnet20 acls | identity`, our ResNet-50
 {ours}`accuracy cifar10 resnet50 acls | identity`, the paper's 95.40%.)
 """,
