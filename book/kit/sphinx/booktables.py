@@ -5,7 +5,8 @@
 ``{stored} FILE OUTER INNER`` is a table of ``book/results`` whose rows two columns name, captioned by its content;
 ``{averages}`` lines up means of one method that differ by their networks;
 ``{power}`` says how often 10,000 images tell two calibrations apart, by ``book/results/power.csv``;
-``{gone}`` lists the trainings that are not stored, ``{plans}`` what training all networks of a paper takes;
+``{trained}`` has the networks of ours with their recipes, ``{gone}`` lists the trainings that are not stored;
+``{plans}`` says what training all networks of a paper takes;
 ``{ledger}`` has a section for each paper, with its claims;
 ``{registry} calibkit.losses.LOSSES`` documents every entry of a registry.
 The claims, and the verdicts by table, can be sorted and filtered on the page.
@@ -44,6 +45,7 @@ from book.kit.sphinx.summaries import entries_of
 from book.papers import PAPERS
 from calibkit import _folders
 from calibkit.keys import Key
+from calibkit.training.recipes import recipe_of
 
 #: Answers that share a column where papers are counted.
 GROUPS = {
@@ -127,6 +129,21 @@ def gone() -> list[str]:
     ]
     heads = ("data", "model", "loss", "budget", "seeds", "rows of `ours.csv`", "of `effects.csv`")
     return [*table("llllrrr", heads, rows), "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+
+
+def trained() -> list[str]:
+    """The networks of ours, trained with cross-entropy: the recipe and what came of it, as a Markdown table."""
+    rows = select(measured(), source="ours", loss=CE, method="identity")
+    rows = rows.set_index(["dataset", "model", "budget", "n_seeds", "metric"])["value"].unstack()
+    cells = []
+    for (dataset, model, budget, n_seeds), of in rows.iterrows():
+        recipe = recipe_of(dataset, budget, CE, model=model)
+        first = {"crop+flip": recipe.epochs - recipe.uncropped, "flip": 0}.get(recipe.augment, "")
+        numbers = f"{100 * of['accuracy']:.1f}", f"{100 * of['ece']:.2f}", f"{of['nll']:.3f}"
+        how = recipe.epochs, first, f"{recipe.weight_decay:g}"
+        cells.append((DATASETS[dataset], shown(model), *how, *numbers, f"{n_seeds:.0f}"))
+    heads = ("data", "network", "epochs", "with shifts", "weight decay", "accuracy, %", "ECE, %", "NLL", "trainings")
+    return table("llrrrrrrr", heads, cells)
 
 
 def averages() -> list[str]:
@@ -263,6 +280,7 @@ def setup(app: Sphinx) -> dict:
         unanswered=markdown(unanswered),
         ledger=Ledger,
         gone=markdown(gone, style=("sortable",)),
+        trained=markdown(trained, style=("sortable",)),
         averages=markdown(averages),
         power=markdown(power),
         plans=markdown(plans),
