@@ -43,7 +43,7 @@ def of_own_types(x: Any, array: np.ndarray) -> np.ndarray:
 
 def is_one_column(scores: Any) -> bool:
     """Whether scores have the shape (N,) or (N, 1), and so are of the second of two classes."""
-    shape = np.shape(scores)
+    shape = np.shape(detached(scores))
     return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
 
 
@@ -62,7 +62,7 @@ def two_columns(z: Tensor, *, probs: bool) -> Tensor:
 
 def as_given(probs: Tensor, scores: Any) -> Tensor:
     """(N, K) probabilities in the shape of the scores that they are of: one column has those of class 1."""
-    return probs[:, 1].reshape(np.shape(scores)) if is_one_column(scores) else probs
+    return probs[:, 1].reshape(np.shape(detached(scores))) if is_one_column(scores) else probs
 
 
 def blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> list[slice]:

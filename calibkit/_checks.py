@@ -27,8 +27,8 @@ NUMBERED = "np.unique({}, return_inverse=True)[1] numbers them by {}: so must co
 #: half precision costs (float32 softmax over 1,000 classes errs by about 1e-6).
 SUM_TOLERANCE = 1e-4
 
-#: Rows in [0, 1] that sum to 1 within this are probabilities, where logits are wanted.
-PROBS_TOLERANCE = 1e-2
+#: Rows in [0, 1] whose sums are off by no more a class are probabilities in two digits, where logits are wanted.
+TWO_DIGITS = 0.005 + 1e-9
 
 #: More bins than any metric or map can use, and few enough to count with.
 MOST_BINS = 1 << 20
@@ -169,7 +169,7 @@ def check_logits(logits: object, name: str = "logits") -> Tensor:
         raise expected(name, "finite", f"NaN or infinity in {place}{cure}")
     if z.dtype == torch.float64 and not math.isfinite(float(z.max()) - float(z.min())):
         raise expected(name, "less than 1.8e308 apart", f"{float(z.min()):g} and {float(z.max()):g}")
-    if not is_one_column(logits) and abs(total - len(z)) <= PROBS_TOLERANCE * len(z) and are_probs(z):
+    if not is_one_column(logits) and abs(total - len(z)) <= ROUNDED * len(z) and are_probs(z):
         cure = "the logarithm of probabilities, clipped above 0, gives logits"
         raise expected(name, "logits, from before the softmax", f"rows in [0, 1] that sum to 1; {cure}")
     return z
@@ -182,7 +182,8 @@ def are_probs(z: Tensor) -> bool:
 
 def could_be_probs(z: Tensor) -> bool:
     """Whether rows lie in [0, 1] and sum to 1, as a row of logits may by chance."""
-    return bool(((z >= 0) & (z <= 1)).all()) and bool(((z.sum(1) - 1.0).abs() <= PROBS_TOLERANCE).all())
+    off = min(TWO_DIGITS * z.shape[1], ROUNDED)
+    return bool(((z >= 0) & (z <= 1)).all()) and bool(((z.sum(1) - 1.0).abs() <= off).all())
 
 
 def check_not_sigmoids(name: str, z: Tensor) -> None:
@@ -202,10 +203,10 @@ def check_held_out(
     return z, check_labels(labels, len(z), z.shape[1], z.device, names[1])
 
 
-def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
+def scan_probs(probs: object, name: str = "probs") -> tuple[Tensor, Tensor]:
     """(N, K) probabilities, in [0, 1] and with rows that sum to 1; and the (N,) largest of each row, in one pass."""
-    given = to_tensor("probs", probs)
-    p = _check_matrix("probs", two_columns(given, probs=True))
+    given = to_tensor(name, probs)
+    p = _check_matrix(name, two_columns(given, probs=True))
     tolerance = SUM_TOLERANCE + torch.finfo(given.dtype).eps
     slices = blocks(len(p), p.shape[1], p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
     low, total, high = (p.new_empty(n) for n in (len(slices), len(p), len(p)))
@@ -222,10 +223,10 @@ def scan_probs(probs: object) -> tuple[Tensor, Tensor]:
             softmax = "logits become probabilities by the softmax, (N,) by the sigmoid"
             cure = "divide percent by 100" if percent else softmax
             got = "NaN" if ends[0] != ends[0] else f"{ends[0] if ends[0] < 0 else ends[1]}; {cure}"
-            raise expected("probs", "in [0, 1]", got)
+            raise expected(name, "in [0, 1]", got)
         many = "; scores of many labels a row go to calibkit.evaluate or calibkit.report, with labels (N, K)"
         cure = "; divide rounded rows by their sums" if error <= ROUNDED else many
-        raise expected("probs", "rows that sum to 1", f"a row that is off by {error:.3g}{cure}")
+        raise expected(name, "rows that sum to 1", f"a row that is off by {error:.3g}{cure}")
     return p, high
 
 

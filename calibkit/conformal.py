@@ -193,7 +193,7 @@ def conformal_quantile(scores: Tensor, alpha: float) -> float:
         >>> conformal_quantile(torch.tensor([0.3, 0.1, 0.2]), 0.5), conformal_quantile(torch.tensor([0.1]), 0.1)
         (0.2..., inf)
     """
-    rank = math.ceil((len(scores) + 1) * (1 - Fraction(repr(alpha))))
+    rank = math.ceil((len(scores) + 1) * (1 - Fraction(repr(float(alpha)))))
     ends = scores.new_tensor([-math.inf, math.inf])
     return torch.cat([ends[:1], scores.sort().values, ends[1:]])[rank].item()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from itertools import chain
@@ -19,6 +18,7 @@ from calibkit.calibrators import Calibrator, NeuralClamping
 from calibkit.fitting.base import Fitted, check_shape, without_autocast
 from calibkit.fitting.interpolate import first_by_logits
 from calibkit.fitting.network import frozen
+from calibkit.fitting.own import OWN
 
 PREFIX = "fitted_"  # of the buffers: a module has attributes of its own, such as ``parameters``
 HALF = (torch.float16, torch.bfloat16)
@@ -32,8 +32,8 @@ class CalibratedModel(nn.Module):
     r"""A network that gives calibrated probabilities: :math:`p = c(f(x))`, or :math:`p = c(f(x + \delta))`.
 
     It is called as ``model`` is. What was fitted becomes buffers in float64: they move with ``.to(device)``, are in
-    ``state_dict()`` and load into a module of the same network and kind of calibrator. The map is the calibrator's own,
-    and goes through ``torch.compile`` and ``torch.export``.
+    ``state_dict()`` and load into a module of the same network and kind of calibrator, but not of a class of your own.
+    The map is the calibrator's own, and goes through ``torch.compile`` and ``torch.export``.
 
     The network keeps its mode, here and in every call. Probabilities are for evaluation: call ``eval()`` first.
 
@@ -134,6 +134,7 @@ class Calibration(nn.Module):
         self.kind, self.n_classes = type(calibrator), calibrator.n_classes
         self.given = {name: value for name, value in vars(calibrator).items() if name not in calibrator.state}
         self.dtype = check_choice("dtype", dtype, (None, torch.float32, torch.float64))
+        self.text = repr(self.kind(**calibrator.options()))
         self._view = view_of(self.kind)
 
     def perturb(self, inputs: tuple) -> tuple:
@@ -184,7 +185,7 @@ class Calibration(nn.Module):
 
     def extra_repr(self) -> str:
         """Class and options of the calibrator."""
-        return repr(self.kind(**{name: self.given[name] for name in inspect.signature(self.kind).parameters}))
+        return self.text
 
     def __getstate__(self) -> dict:
         """Without the view, a class that only exists here."""
@@ -221,6 +222,10 @@ class Calibration(nn.Module):
                 except ValueError as error:
                     errors.append(str(error))
                     return
+            elif entry.startswith(OWN) and not torch.equal(value.cpu(), getattr(self, name).cpu()):
+                want = "that of the calibrator in the module, where its class is your own; make a module of the other"
+                errors.append(str(expected("state_dict", want, f"another {prefix}{name}")))
+                return
         for name, value in loaded.items():
             self.register_buffer(name, getattr(self, name).new_empty(value.shape))
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)

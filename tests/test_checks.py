@@ -295,3 +295,6 @@ def test_logits_that_are_nearly_probabilities():
     check_logits(np.array([[0.25, 0.75], [0.5, 0.5], [0.3, 0.72]]))
     check_logits(np.array([[0.25, 0.75], [1.2, -0.2]]))
     check_logits(np.array([[0.25, 0.5], [0.75, 0.5]]))  # the sums are right on average
+    for row in ([0.33, 0.33, 0.33], [0.335, 0.335, 0.345], [0.1] * 9 + [0.06]):  # of two digits
+        with pytest.raises(ValueError, match="to be logits, from before the softmax"):
+            check_logits(np.array([row, row]))

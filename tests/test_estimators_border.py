@@ -7,7 +7,7 @@ import torch
 from drawn_logits import logits
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, RepeatedStratifiedKFold, cross_val_predict
 
 from calibkit.calibrators import TemperatureScaling
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
@@ -165,3 +165,32 @@ def test_groups_are_no_parameter_of_the_classifier(grouped):
         CalibratedClassifier(LogisticRegression(), cv=GroupKFold(3)).fit(X, y, groups=groups[1:])
     with pytest.raises(ValueError, match="Expected `groups` to be None where nothing is split"):
         CalibratedClassifier(LogisticRegression().fit(X, y), cv="prefit").fit(X, y, groups=groups)
+
+
+def test_nothing_is_given_to_a_classifier_that_is_not_fitted(grouped):
+    X, y, _ = grouped
+    with pytest.raises(ValueError, match="Expected `marks` to be None where nothing is split or fitted"):
+        CalibratedClassifier(LogisticRegression().fit(X, y), cv="prefit").fit(X, y, marks=3)
+
+
+def test_more_folds_than_samples_of_a_class_where_they_are_repeated():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.repeat([0, 1], [42, 18])
+    folds = RepeatedStratifiedKFold(n_splits=3, n_repeats=10, random_state=0)
+    assert len(CalibratedClassifier(LogisticRegression(), cv=folds).fit(X, y).estimators_) == 30
+
+
+def test_one_column_that_is_called_as_a_class_is_of_it():
+    z = np.random.default_rng(0).normal(size=(200, 1)) * 3
+    y = np.where(z[:, 0] > 0, "cat", "dog")
+    for name, sign in (("logit_cat", 1), ("logit_dog", -1)):
+        frame = pd.DataFrame({name: sign * z[:, 0]})
+        with pytest.warns(RuntimeWarning):  # separable
+            fitted = LogitCalibrator().fit(frame, y)
+        assert fitted.classes_[1] == name[6:] and (fitted.predict(frame) == y).all()
+
+
+def test_columns_called_false_and_true_beside_labels_that_are():
+    z = np.random.default_rng(0).normal(size=(200, 2))
+    y = z[:, 1] + np.random.default_rng(1).logistic(size=200) > z[:, 0]
+    fitted = LogitCalibrator().fit(pd.DataFrame(z, columns=["False", "True"]), y)
+    assert fitted.classes_.tolist() == [False, True]

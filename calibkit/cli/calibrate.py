@@ -19,7 +19,7 @@ from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
 from calibkit.reading.columns import SCORES
-from calibkit.reading.files import suffix_of
+from calibkit.reading.files import opened, suffix_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -67,20 +67,23 @@ def _apply(args: argparse.Namespace) -> None:
     if given.test is not None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
     part = given.test or given.val
-    order = _columns(calibrate.classes, given.classes, one=is_one_column(part.outputs))
+    one = is_one_column(part.outputs)
+    order = _columns(calibrate.classes, given.classes, 2 if one else part.outputs.shape[-1], one=one)
     outputs = outputs_of(part, given.kind, "", calibrate.floor)
     if outputs.floor is not None and calibrate.floor is None:
         raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in outputs.findings:
         print(finding.text, file=sys.stderr)
-    logits = outputs.logits
-    probs = calibrate(logits[:, order])[:, np.argsort(order)] if order else calibrate(logits)
+    logits = outputs.logits[:, order]
+    if one and given.kind == "logits":  # of the class that was fitted, beside 0
+        logits = logits - logits[:, :1]
+    probs = calibrate(logits)[:, np.argsort(order)]
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
     known = (names for names in (given.classes, calibrate.classes) if len(names) == probs.shape[1])
     classes = next(known, tuple(map(str, range(probs.shape[1]))))
     said = {"predicted": np.array(classes, dtype=object)[probs.argmax(1)], "confidence": probs.max(1)}
-    if is_one_column(part.outputs):
+    if one:
         probs, classes = probs[:, 1].reshape(part.outputs.shape), classes[1:]
         own = given.classes or calibrate.classes
         if len(own) == 1 and own[0].lower() not in SCORES:  # as of one label of several, whose files go side by side
@@ -88,17 +91,22 @@ def _apply(args: argparse.Namespace) -> None:
     if args.out is None:
         print(_json(probs, classes))
     else:
-        WRITERS[suffix_of(args.out)](args.out, probs, classes, given.others, said)
+        others = given.others
+        if others is not None and suffix_of(Path(args.source)).startswith((".csv", ".tsv", ".txt")):
+            others = opened(Path(args.source), (), list)[list(others)]  # as it stands there: 007, NA
+        WRITERS[suffix_of(args.out)](args.out, probs, classes, others, said)
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
-def _columns(fitted: tuple[str, ...], given: tuple[str, ...], *, one: bool) -> list[int]:
-    """Where each class that was fitted stands among the columns given, or ``one``; none where either has no names."""
+def _columns(fitted: tuple[str, ...], given: tuple[str, ...], n_classes: int, *, one: bool) -> list[int]:
+    """Where each class that was fitted stands among the columns given, or ``one``: all in order without any names."""
     if one and len(fitted) == 1:
         given = given[-1:]
     if given and fitted and sorted(fitted) != sorted(given):
         raise expected("source", f"with the column{'s' * (len(fitted) > 1)} {', '.join(fitted)}", ", ".join(given))
-    return [given.index(name) for name in fitted] if len(given) > 1 else []
+    if one and given == ("0",) and not fitted:
+        return [1, 0]
+    return [given.index(name) for name in fitted] if len(given) > 1 and fitted else list(range(n_classes))
 
 
 def _as_npy(path: Path, probs: np.ndarray, *_: Any) -> None:
@@ -121,17 +129,20 @@ def _as_table(
     """Other columns as they are, those of the classes, and what is predicted; a new one replaces one of its name."""
     with needs("report"):
         import pandas as pd
-    one = probs.size == len(probs)  # column, of the second of two classes
-    parts = [pd.DataFrame(probs, columns=[f"prob_{name}" if one else name for name in classes])]
-    parts += [pd.DataFrame({name: x for name, x in said.items() if name not in classes})]
+    parts = [pd.DataFrame(probs, columns=[f"prob_{name}" for name in classes]), pd.DataFrame(said)]
     if others is not None:
         new = {name for part in parts for name in part}
         parts.insert(0, others[[name for name in others if name not in new]].reset_index(drop=True))
     table, suffix = pd.concat(parts, axis=1), suffix_of(path)
     if suffix == ".parquet":
-        write_atomic(path, lambda stream: table.to_parquet(stream, index=False))
+        try:
+            write_atomic(path, lambda stream: table.to_parquet(stream, index=False))
+        except (TypeError, ValueError, OverflowError) as error:  # of a column of several types, or of long integers
+            raise expected("out", "another format, as parquet has no such column", error.args[0]) from error
     elif suffix == ".jsonl":
-        write_atomic(path, lambda stream: table.to_json(stream, orient="records", lines=True, double_precision=15))
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        text = "\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in rows)  # to the last digit
+        write_atomic(path, lambda stream: stream.write(text.encode() + b"\n"))
     else:
         sep, packed = ("\t" if ".tsv" in suffix else ","), ("gzip" if suffix.endswith(".gz") else None)
         write_atomic(path, lambda stream: table.to_csv(stream, sep=sep, compression=packed, index=False))

@@ -54,7 +54,8 @@ class Dataset:
     Attributes:
         n_classes: the number of classes.
         shape: (H, W, C) of an image, (L,) of a text.
-        mean: per channel, of the training images in [0, 1]; of those of ImageNet where its weights are the start.
+        mean: per channel, of the training images in [0, 1]; of all images of digits; of those of ImageNet where its
+            weights are the start.
         std: per channel.
         n_val: samples carved from the training files for ``val``; None where a validation file exists.
         base: name of the data set whose files are read; None: its own.

@@ -107,8 +107,9 @@ def fetch(file: File, path: Path) -> Path:
     except HTTPError as error:
         with error:  # it holds the connection
             raise OSError(f"{file.url}: {error}") from None
-    except (URLError, HTTPException) as error:
-        raise OSError(f"{file.url}: {getattr(error, 'reason', None) or repr(error)}") from error
+    except (URLError, HTTPException, TimeoutError) as error:
+        kind = TimeoutError if isinstance(error, TimeoutError) else OSError
+        raise kind(f"{file.url}: {getattr(error, 'reason', None) or error or repr(error)}") from error
 
 
 class Archive:

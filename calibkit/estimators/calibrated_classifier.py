@@ -106,8 +106,8 @@ class CalibratedClassifier(MetaEstimatorMixin, Classifier):
         prefit = isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
         if prefit:
             check_is_fitted(self.estimator)
-            if groups is not None:
-                raise expected("groups", "None where nothing is split", "groups beside a fitted classifier")
+            for name in [*["groups"][groups is None :], *fit_params]:
+                raise expected(name, "None where nothing is split or fitted", f"{name} beside a fitted classifier")
             fitted, held_out = [self.estimator], [np.arange(len(y))]
         else:
             folds = _folds(self.cv, X, y, groups)
@@ -161,7 +161,8 @@ def _folds(cv: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple[np.ndarray
     if np.iterable(cv) and not hasattr(cv, "split"):
         cv = [_rows(fold, len(y)) for fold in cv]
     splitter = check_cv(cv, y, classifier=True)
-    if counts.min() < (n_folds := splitter.get_n_splits(X, y, groups)):
+    one_each = not (np.iterable(cv) or hasattr(cv, "split"))
+    if one_each and counts.min() < (n_folds := splitter.get_n_splits(X, y, groups)):
         got = f"{counts.min()} of {str(classes[counts.argmin()])!r}"
         raise expected("y", f"of {n_folds} samples a class or more, one a fold", got)
     found = [_rows(fold, len(y)) for fold in splitter.split(X, y, groups)]

@@ -114,8 +114,12 @@ class LogitCalibrator(Classifier):
 
 def _named(y: np.ndarray, columns: list[str]) -> np.ndarray | None:
     """The classes by the names of the columns, without a prefix such as ``logit_``, where these are those of labels."""
+    if y.dtype.kind == "b":
+        return None
     seen = np.unique(y)
     names, _ = without_prefix(columns, said := set(seen.astype(str)))
+    if len(names) == 1 and len(seen) == 2 and names[0] in said:  # the column is of the second class
+        return seen[::-1] if names[0] == str(seen[0]) else seen
     if names and said <= set(names):
         try:
             return np.array([int(name) for name in names], y.dtype) if y.dtype.kind in "iu" else np.array(names, object)

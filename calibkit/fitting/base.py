@@ -83,7 +83,7 @@ class Fitted:
             (TemperatureScaling(objective='ece'), TemperatureScaling(temperature=1.82))
         """
         parameters = inspect.signature(type(self)).parameters
-        given = {n: v for n, v in self.options().items() if not _same(v, parameters[n].default)}
+        given = {n: v for n, v in self.options().items() if n not in parameters or not _same(v, parameters[n].default)}
         parts = [f"{name}={value!r}" for name, value in given.items()]
         if self.n_classes is not None:
             shown = {name: _short(getattr(self, name)) for name in self.state}

@@ -73,7 +73,8 @@ def forward(model: nn.Module, images: Tensor, delta: Tensor | float = 0.0, batch
     """Checked logits (N, K) of ``images + delta`` on the device of the model."""
     where = place(model, images)
     with frozen(model):
-        return check_logits(torch.cat([run(model, batch.to(*where) + delta) for batch in images.split(batch_size)]))
+        logits = torch.cat([run(model, batch.to(*where) + delta) for batch in images.split(batch_size)])
+    return check_logits(logits, "model(images)")
 
 
 def entropy_gradient(model: nn.Module, images: Array, *, temperature: float = 1.0, batch_size: int = 512) -> Tensor:

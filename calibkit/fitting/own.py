@@ -15,6 +15,8 @@ from calibkit._files import read_npz
 from calibkit.fitting.base import Calibrator, Fitted
 from calibkit.fitting.file_header import classes_and_floor
 
+OWN = "own_"  # before what is the object's: it may keep an ``n_classes``, too
+
 
 def as_calibrator(cls: type) -> type[Fitted]:
     """``cls`` itself, or, of a class with ``fit(logits, labels)`` and ``transform(logits)``, a Calibrator by it.
@@ -39,7 +41,8 @@ def as_calibrator(cls: type) -> type[Fitted]:
 class Own(Calibrator):
     """By an object of the class ``own``, which gets copies of numpy arrays and gives (N, K) probabilities.
 
-    Its state is the object's attributes: ``save`` writes them where they are numbers, text and arrays of them.
+    Its state is the object's attributes: ``save`` writes them where they are numbers, text and arrays of them. Neither
+    it nor what holds it can be pickled.
     """
 
     own: ClassVar[type]
@@ -64,14 +67,15 @@ class Own(Calibrator):
         return torch.as_tensor(probs, dtype=logits.dtype, device=logits.device)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The attributes of the object as numpy arrays."""
-        return {**super().state_dict(), **{name: np.asarray(value) for name, value in vars(self._object).items()}}
+        """The attributes of the object as numpy arrays, ``own_`` before their names."""
+        return super().state_dict() | {OWN + name: np.asarray(value) for name, value in vars(self._object).items()}
 
     def load_state_dict(self, arrays: dict[str, np.ndarray]) -> Self:
         """Take the attributes that ``state_dict`` gave; returns self."""
         super().load_state_dict({"n_classes": arrays["n_classes"]})
         for name in arrays.keys() - {"n_classes"}:
-            setattr(self._object, name, arrays[name].item() if arrays[name].ndim == 0 else arrays[name])
+            value = arrays[name].item() if arrays[name].ndim == 0 else arrays[name]
+            setattr(self._object, name.removeprefix(OWN), value)
         return self
 
     @classmethod

@@ -225,12 +225,12 @@ def _root(
     x, step, unseen = min(max(x, low), high), math.inf, set(bounds)
     old_slope = old_curvature = 0.0
     for _ in range(100):
-        _, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
+        value, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
         if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
             return x
-        if slope == curvature == 0.0 and step == math.inf:
+        if slope == curvature == 0.0 and step == math.inf and value > 0:
             return 0.0  # flat, rows of equal logits: T = 1 is as good as any
-        low, high = (x, high) if slope < 0 else (low, x)
+        low, high = (x, high) if slope <= 0 else (low, x)
         unseen.discard(x)
 
         known, error, a, b = 0 < abs(step) < math.inf, math.inf, 0.0, 0.0
@@ -253,7 +253,7 @@ def _root(
         if is_bracketed and abs(jump) <= 0.75 * abs(step):
             new = x + jump
         else:
-            end = high if slope < 0 else low
+            end = high if slope <= 0 else low
             new = end if end in unseen else (low + high) / 2
         x, step = new, new - x
     return x

@@ -49,7 +49,7 @@ def loss(key: str | Key, **options: object) -> Loss:
     Example:
         >>> loss("mbls margin=8")
         MbLS(margin=8.0, weight=0.1, variant='code', ignore_index=-100)
-        >>> loss("crl weight=0.5", n_samples=50_000).weight
+        >>> loss("crl weight=0.5", n_samples=45_000).weight
         0.5
     """
     key = key if isinstance(key, Key) else Key.parse(key)

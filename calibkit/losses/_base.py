@@ -119,7 +119,8 @@ class Loss(nn.Module):
 
     def extra_repr(self) -> str:
         """Constructor arguments and their values."""
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in inspect.signature(type(self)).parameters)
+        names = inspect.signature(type(self)).parameters
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name))
 
 
 class PenalisedLoss(Loss):
@@ -170,6 +171,11 @@ class RankedLoss(PenalisedLoss):
         self.n_samples = check_int("n_samples", n_samples, 1)
         self.register_buffer("counts", torch.zeros(n_samples, dtype=torch.int64))
         self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
+
+    def forget(self) -> None:
+        """Start anew, as for another training."""
+        self.counts.zero_()
+        self.epochs.zero_()
 
     @torch.no_grad()
     def update(self, index: Tensor, correct: Tensor) -> None:

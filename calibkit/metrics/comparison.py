@@ -168,15 +168,15 @@ class Comparison:
 
     def difference(self, name: str, base: str, metric: str | None = None) -> Estimate:
         """A metric of a method less that of another: see :func:`calibkit.metrics.bootstrap_difference`."""
-        return Estimate(*self._found(name, metric).difference(self._found(base, metric)))
+        return Estimate(*self._found(name, metric).difference(self._found(base, metric, "base")))
 
     def chance(self, name: str, base: str, metric: str | None = None) -> float:
         """The p-value of :meth:`difference`: about the 1 - level at which its interval ends at 0."""
-        return self._found(name, metric).chance(self._found(base, metric))
+        return self._found(name, metric).chance(self._found(base, metric, "base"))
 
-    def _found(self, name: str, metric: str | None) -> Resampled:
+    def _found(self, name: str, metric: str | None, argument: str = "name") -> Resampled:
         if not isinstance(name, str) or name not in self.measured:
-            raise expected("name", f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
+            raise expected(argument, f"one of {', '.join(self) or 'none, as nothing was added'}", repr(name))
         if metric is None:
             metric = "ece" if "ece" in self.metrics else next(iter(self.metrics), "ece")
         return self.measured[name][check_choice("metric", metric, self.metrics)]

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from calibkit._checks import PROBS_TOLERANCE, Array, check_count, expected
+from calibkit._checks import Array, check_count, expected
 from calibkit._files import read_npz, write_npz
 from calibkit.metrics import proper
 from calibkit.metrics.drift import Bins, Drift, drift_of
@@ -266,7 +266,7 @@ def _are_sums(sums: np.ndarray, n_bins: int) -> bool:
     counts, confidence, correct, variance = sums[:, :-4].reshape(-1, 4, n_bins).swapaxes(0, 1)
     finite = np.isfinite(np.delete(sums, [-4, -3], axis=1))
     whole = (counts == counts.round()) & (correct == correct.round())
-    possible = (correct <= counts) & (variance <= confidence) & (confidence <= (1 + PROBS_TOLERANCE) * counts)
+    possible = (correct <= counts) & (variance <= confidence) & (confidence <= 1.01 * counts)
     return bool((sums >= 0).all() and finite.all() and (counts.sum(1) > 0).all() and (whole & possible).all())
 
 

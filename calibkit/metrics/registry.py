@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -74,11 +75,16 @@ def _samples(probs: Array, labels: Array) -> list[Sample]:
     return [Sample.of(p[:, k], y[:, k].long()) for k in range(y.shape[1])]
 
 
+def are_own(metrics: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether they are functions of one's own by name, and not entries of ``METRICS``."""
+    return isinstance(metrics, Mapping) and any(METRICS.get(name) is not of for name, of in metrics.items())
+
+
 def check_names(metrics: Iterable[str] | None) -> tuple[str, ...]:
     """Names of ``METRICS``, all of them for None."""
     if metrics is None:
         return tuple(METRICS)
-    if isinstance(metrics, Mapping) and any(METRICS.get(name) is not of for name, of in metrics.items()):
+    if are_own(metrics):
         got = "functions; bootstrap, bootstrap_difference and bootstrap_values take those of one's own"
         raise expected("metrics", "a sequence of names of METRICS", got)
     if isinstance(metrics, str) or not np.iterable(metrics):

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibkit._arrays import blocks
 from calibkit._checks import Array, check_bins, check_draws, check_int, expected, like
 from calibkit.metrics.intervals import Resampled, check_level
-from calibkit.metrics.registry import BLOCK_BYTES, METRICS, check_names, in_blocks, measure, null_draws
+from calibkit.metrics.registry import BLOCK_BYTES, METRICS, are_own, check_names, in_blocks, measure, null_draws
 from calibkit.metrics.sample import Sample, as_number, check_groups, on_copies
 
 #: A metric of one's own.
@@ -137,8 +137,8 @@ def bootstrap_difference(
         (-0.109, 0.02)
     """
     check_level(level)
-    metrics = in_container(metrics, before) if isinstance(metrics, Mapping) else check_names(metrics)
-    first, second = Sample.of(before, labels), Sample.of(after, labels)
+    metrics = in_container(metrics, before) if are_own(metrics) else check_names(metrics)
+    first, second = Sample.of(before, labels, "before"), Sample.of(after, labels, "after")
     if first.probs.shape != second.probs.shape:
         raise expected("after", f"of shape {tuple(first.probs.shape)} as `before`", f"{tuple(second.probs.shape)}")
     a, b = (resampled(sample, metrics, groups, n_resamples, seed, n_bins) for sample in (first, second))
@@ -193,7 +193,7 @@ def resampled(
         return drawn.to(sample.labels.device).double()
 
     resamples = map(weights, blocks(n_resamples, len(sample), 8, BLOCK_BYTES))
-    if isinstance(metrics, Mapping):
+    if are_own(metrics):
         check_functions(metrics)
         drawn = in_blocks({name: on_copies(sample, of) for name, of in metrics.items()}, resamples)
         values = {name: as_number(of(sample.probs, sample.labels)) for name, of in metrics.items()}
@@ -223,7 +223,7 @@ def in_container(
     metrics: Iterable[str] | Mapping[str, Function] | None, probs: Array | Sample
 ) -> Iterable[str] | Mapping[str, Function] | None:
     """Own functions that are handed tensors, as functions that get numpy unless ``probs`` is a tensor."""
-    if not isinstance(metrics, Mapping) or isinstance(probs, Tensor | Sample):
+    if not are_own(metrics) or isinstance(probs, Tensor | Sample):
         return metrics
     check_functions(metrics)
     return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}

@@ -32,13 +32,13 @@ class Sample:
     correct: Tensor
 
     @classmethod
-    def of(cls, probs: Array | Sample, labels: Array | None) -> Sample:
+    def of(cls, probs: Array | Sample, labels: Array | None, name: str = "probs") -> Sample:
         """Check ``probs`` and ``labels``; a ``Sample``, which has its own labels, is returned as it is."""
         if isinstance(probs, Sample):
             if labels is not None:
                 raise expected("labels", "None beside a Sample, which has its own", type(labels).__name__)
             return probs
-        p, confidence = scan_probs(probs)
+        p, confidence = scan_probs(probs, name)
         y = check_labels(labels, *p.shape, p.device)
         if confidence.max() > 1.0:  # by the tolerance of the sums
             p, confidence = p.clamp(max=1.0), confidence.clamp(max=1.0)

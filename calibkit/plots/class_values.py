@@ -44,7 +44,9 @@ def class_scatter(
         ValueError: arrays of different lengths, or not 1-D.
     """
     x, y = (to_tensor(name, a).cpu().numpy() for name, a in (("class_accuracy", class_accuracy), ("values", values)))
-    if x.ndim != 1 or x.shape != y.shape:
+    if x.ndim != 1:
+        raise expected("class_accuracy", "of shape (K,), one value a class", f"shape {x.shape}")
+    if x.shape != y.shape:
         raise expected("values", f"of shape {x.shape} like `class_accuracy`, one value a class", f"shape {y.shape}")
     names = None if names is None else class_names(names, len(x))
     color, line = on_paper(color), None if reference is None else check_real("reference", reference)

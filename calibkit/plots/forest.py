@@ -107,10 +107,13 @@ def forest_plot(
 def _estimates(rows: Any) -> dict[str, Estimate]:
     """The rows as estimates by name."""
     try:
-        pairs = rows.items() if isinstance(rows, Mapping) else ((name, each) for name, *each in rows)
-        return {str(name): Estimate(*map(float, each)) for name, each in pairs}
+        pairs = [*rows.items()] if isinstance(rows, Mapping) else [(name, each) for name, *each in rows]
+        found = {str(name): Estimate(*map(float, each)) for name, each in pairs}
     except (TypeError, ValueError, OverflowError):
         raise expected("rows", "names, each with a value and the ends of its interval", repr(rows)) from None
+    if len(found) < len(pairs):
+        raise expected("rows", "of different names", ", ".join(str(name) for name, _ in pairs))
+    return found
 
 
 def _ticks(linear: float, reach: float) -> list[float]:

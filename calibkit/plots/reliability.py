@@ -87,7 +87,7 @@ def _numbers(
 def _draw(
     ax: Axes, bins: ReliabilityBins, error: str, chance: tuple[np.ndarray, np.ndarray] | None, *, counts: bool
 ) -> None:
-    full, lower, width = bins.counts > 0, bins.edges[:-1], np.diff(bins.edges)
+    full, lower, width = bins.counts > 0, bins.edges[:-1], np.diff(bins.edges).clip(min=0.002)  # of one confidence: 0
     blue = on_paper(BLUE)
     bars: dict[str, Any] = {"align": "edge", "color": blue, "alpha": wash(0.35), "edgecolor": paper()}
     ax.bar(lower[full], bins.accuracy[full], width[full], **bars, label="accuracy")
@@ -101,13 +101,13 @@ def _draw(
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
     ax.legend(loc="upper left")
     if counts:
-        _strip(ax, bins)
+        _strip(ax, bins, width)
 
 
-def _strip(ax: Axes, bins: ReliabilityBins) -> None:
+def _strip(ax: Axes, bins: ReliabilityBins, width: np.ndarray) -> None:
     """The samples of each bin, on top of a diagram; its one tick is how many the fullest bin holds."""
     strip = ax.inset_axes((0, 1.03, 1, 0.13), sharex=ax)
-    strip.bar(bins.edges[:-1], bins.counts, np.diff(bins.edges), align="edge", color=GREY, edgecolor=paper())
+    strip.bar(bins.edges[:-1], bins.counts, width, align="edge", color=GREY, edgecolor=paper())
     most = int(bins.counts.max())
     strip.set(ylim=(0, most), yticks=[most], yticklabels=[f"{most:,}"])
     strip.tick_params(bottom=False, labelbottom=False, labelsize=8)
@@ -135,7 +135,7 @@ def consistency_interval(
     n_resamples, level = check_draws("n_resamples", n_resamples), check_real("level", level, 0.0, 1.0)
     if not isinstance(bins, ReliabilityBins):
         raise expected("bins", "what reliability_bins gives", type(bins).__name__)
-    confidence = scan_probs(probs)[1].cpu().numpy()
+    confidence = scan_probs(probs)[1].clamp(max=1.0).cpu().numpy()
     n_bins = len(bins.counts)
     index = np.searchsorted(bins.edges[1:-1], confidence, side="left")
     if not np.array_equal(np.bincount(index, minlength=n_bins), bins.counts):
@@ -178,8 +178,8 @@ def before_after(methods: Mapping[str, Array], labels: Array, *, fig: Figure | N
     if not isinstance(methods, Mapping) or not methods:
         got = "none" if isinstance(methods, Mapping) else type(methods).__name__
         raise expected("methods", "at least one name with its probabilities", got)
-    samples = {title: Sample.of(probs, labels) for title, probs in methods.items()}
-    return _panels(samples, fig, **options)
+    samples = [Sample.of(probs, labels, f"methods[{name!r}]") for name, probs in methods.items()]
+    return _panels([drawable(title).replace("_", " ") for title in methods], samples, fig, **options)
 
 
 def reliability_by_group(
@@ -203,23 +203,23 @@ def reliability_by_group(
         ['old', 'young']
     """
     found = split_by_group(Sample.of(probs, labels), groups)
-    return _panels({literal(group): sample for group, sample in found.items()}, fig, **options)
+    return _panels(list(map(literal, found)), list(found.values()), fig, **options)
 
 
-def _panels(samples: Mapping[Any, Sample], fig: Figure | None, *, counts: bool = True, **options: Any) -> Figure:
+def _panels(titles: list[str], samples: list[Sample], fig: Figure | None, *, counts: bool = True, **options) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
     signature(_numbers).bind(None, None, **options)  # TypeError of an unknown option, without the name of a function
-    numbers = [_numbers(of.probs, of.labels, **options) for of in samples.values()]  # or it raises, without a figure
+    numbers = [_numbers(of.probs, of.labels, **options) for of in samples]  # or it raises, without a figure
     columns = min(len(samples), COLUMNS)
     rows, size = -(-len(samples) // columns), SIZE[columns]
     fig = figure_of(fig, (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for ax, title, of in zip(panels.flat, samples, numbers, strict=False):
+    for ax, title, of in zip(panels.flat, titles, numbers, strict=False):
         _draw(ax, *of, counts=counts)
         handles = ax.get_legend_handles_labels()
         ax.get_legend().remove()
-        ax.set_title(drawable(title).replace("_", " "))
+        ax.set_title(title)
         if columns > 2:
             ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.label_outer()
@@ -288,7 +288,7 @@ def ece_by_period(monitor: Monitor, *, drifted: Periods = (), ax: Axes | None = 
             raise expected("drifted", f"periods of the monitor, {names[0]} to {names[-1]}", repr(name))
     ax, x = axes_of(ax, (6.5, 2.6)), np.arange(len(rows))
     error, null = (100 * np.array([float(row[key]) for row in rows]) for key in ("ece", "ece_null"))
-    ax.fill_between(x, 0, null, color=GREY, alpha=wash(0.3), linewidth=0, step="mid", label="calibrated, 19 in 20")
+    ax.bar(x, null, 1, color=GREY, alpha=wash(0.3), linewidth=0, label="calibrated, 19 in 20")
     ax.plot(x, error, "o-", color=on_paper(BLUE), markersize=4, linewidth=1, label="ECE")
     marked = [i for i, name in enumerate(names) if name in set(marks)]
     if marked:

@@ -88,7 +88,8 @@ def read(
             number.
         split: the column that says "val" ("validation", "valid", "dev") or "test"; rows of "train" are left out. None:
             "split", if it is there.
-        group: a column of integers, of samples that belong together; None: "group", if it is there.
+        group: a column of integers or names, of samples that belong together; None: "group", if it is there and not
+            among ``ignore``.
         id: a column that names the rows.
         classes: of a table, the names of the columns that are classes; all that are left if None.
         ignore: of a table, the names of columns that are none. A column of numbers that no label names, or one that is

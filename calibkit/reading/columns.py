@@ -45,7 +45,7 @@ SCORES = ("score", *(prefix[:-1] for prefix in PREFIXES))
 class Classes(NamedTuple):
     """The columns that are classes."""
 
-    columns: list[str]  # in the order of the table
+    columns: list[str]  # in the order of the table, but where labels are positions
     names: tuple[str, ...]  # without a common prefix; of one column both classes, where one label of two is called so
     kind: str | None  # what they hold, where the prefix says it
     told: tuple[str, ...]  # what was guessed, in words
@@ -60,18 +60,6 @@ def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
     """The first of the wanted names that a column has, letter by letter, or else in any case."""
     exact, lower = [name for name in wanted if name in names], {name.lower(): name for name in names}
     return next(iter(exact or [lower[name] for name in wanted if name in lower]), None)
-
-
-def check_names(table: DataFrame) -> None:
-    """Refuse columns without a name, or with one that another has."""
-    if table.columns.nlevels > 1:
-        raise expected("source", "a table with one name for each column", f"{table.columns.nlevels} rows of names")
-    if table.columns.hasnans:
-        raise expected("source", "a table with a name for each column", f"the columns {listed(table.columns)}")
-    names = list(map(str, table.columns))
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise expected("source", "a table whose columns have different names", f"more than one called {listed(twice)}")
 
 
 def class_columns(
@@ -120,16 +108,33 @@ def class_columns(
             found, odd = [name for name in found if name not in beside], odd + beside
     want = f"with a column of numbers for each class beside {label or 'label'!r}"
     if text := [name for name in found if table[name].dtype.kind not in "fiu"]:
-        raise expected("source", want, f"{_odd_cell(table, text[0])}; leave out what is no class{_option(text)}")
+        cure = "a number is written as -0.5 or 5e-1" if shown else f"leave out what is no class{_option(text)}"
+        raise expected("source", want, f"{_odd_cell(table, text[0])}; {cure}")
     if not found:
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     names, of_kind = without_prefix(found, said)
+    if not said or not said <= {*names}:  # which else are their order
+        names, of_kind = without_prefix(found := _in_order(found), said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         of_kind = of_kind or PREFIXES.get(f"{found[0].lower()}_")
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
         names = (*(both - {*names}), *names)
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
+
+
+def _in_order(found: list[str]) -> list[str]:
+    """Columns as labels that are positions count them: by their numbers, as 10 comes after 2, and "no" before "yes"."""
+    word = found[0].rstrip("0123456789")
+    if all(name.startswith(word) and name[len(word) :].isdecimal() for name in found):
+        return sorted(found, key=lambda name: int(name[len(word) :]))
+    return found[::-1] if _ends(found[::-1]) in PAIRS else found
+
+
+def _ends(names: Sequence[str]) -> tuple[str, ...]:
+    """What follows the common beginning of names, in small letters."""
+    lower = [name.lower() for name in names]
+    return tuple(name.removeprefix(commonprefix(lower)) for name in lower)
 
 
 def _by_name(rest: list[str], known: Collection[str], kind: str | None) -> list[str]:
@@ -206,9 +211,7 @@ def _beside(
     scores = [name.lower() for name in found if name.lower() not in BESIDE]
     if len(score) == 1 and len(scores) == 2:
         return others
-    lower = [name.lower() for name in rest]
-    ends = tuple(name.removeprefix(commonprefix(lower)) for name in lower)
-    if two and named and not known and len(rest) == 2 and ends not in PAIRS:
+    if two and named and not known and len(rest) == 2 and _ends(rest) not in PAIRS:
         raise expected("source", want, f"the columns {listed(rest)}, which no label names; {cure}")
     if not odd:
         return []
@@ -241,11 +244,8 @@ def _sum_to_1(table: DataFrame, names: list[str]) -> bool:
 
 def _is_text(column: Series) -> bool:
     """Whether no cell of a column is a number, as of names, dates and yes and no."""
-    if column.dtype.kind in "fiu":
-        return False
-    if column.dtype.kind in "bmM":
-        return True
-    return all(_number(cell) is None for cell in _distinct(column))
+    kind = column.dtype.kind
+    return kind in "bmM" or (kind not in "fiu" and all(_number(cell) is None for cell in _distinct(column)))
 
 
 def _is_list(column: Series) -> bool:
@@ -284,8 +284,7 @@ def _distinct(column: Series) -> list:
 def as_text(labels: Series | np.ndarray) -> set[str]:
     """Labels as the names of columns: 1.0 is "1"."""
     distinct = np.unique(labels).tolist() if isinstance(labels, np.ndarray) else _distinct(labels)
-    whole = (isinstance(label, float) and label.is_integer() for label in distinct)
-    return {str(int(label) if is_whole else label) for label, is_whole in zip(distinct, whole, strict=True)}
+    return {str(int(label) if isinstance(label, float) and label.is_integer() else label) for label in distinct}
 
 
 def _option(names: Collection) -> str:

@@ -164,7 +164,7 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     options = {
         "sep": sep,
         "skipinitialspace": spaced,
-        "decimal": "," if sep == ";" and re.search(rb"(^|;)\"?-?\d+,\d+\"?(;|\r?$)", head, re.M) else ".",
+        "decimal": "," if sep != "," and re.search(rb"(^|[;\t])\"?-?\d+,\d+\"?([;\t]|\r?$)", head, re.M) else ".",
         "dtype": dict.fromkeys(as_text, str),
         "keep_default_na": False,
         "na_values": dict.fromkeys((name for name in header if name not in as_text), missing),

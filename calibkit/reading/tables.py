@@ -11,7 +11,7 @@ import numpy as np
 from calibkit._arrays import collected
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import PREFIXES, Classes, called, check_names, class_columns, label_among, listed
+from calibkit.reading.columns import PREFIXES, Classes, called, class_columns, label_among, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -105,7 +105,7 @@ def of_table(
     table: DataFrame, columns: Columns, kind: Kind | None, known: Known = ((), None), *, labelled: bool = True
 ) -> Found:
     """The parts of a table; without ``labelled`` all rows are one, in their order, and labels may be absent."""
-    check_names(table)
+    _check_names(table)
     if not len(table):
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
@@ -124,25 +124,40 @@ def of_table(
     split, group = (asked[what] or called([what], no_class) for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
     found = class_columns(table, label, others, kind, columns.classes, columns.ignore, (numbered or known[0], known[1]))
-    parted = labelled and split is not None and split not in map(str, columns.ignore or ())
+    split, group = (None if name in map(str, columns.ignore or ()) else name for name in (split, group))
+    parted = labelled and split is not None
     rows, told = _splits(table[split], str(split)) if parted else ([np.arange(len(table))], [])
     if labelled and label != (asked["label"] or "label"):
         told.insert(0, f"labels: {label!r}")
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
     kept = np.concatenate(rows)
-    _check_whole(table, found, outputs, kept, label if labelled else None, asked["id"])
+    _check_whole(table, found, outputs, kept, label if labelled else None, group, asked["id"])
     labels = _labels(table[label], found.names[1:] and found.names) if label in table else None
     if labels is not None and labels.dtype == object and len(found.names) == 1 and labelled:
         names, column = listed(sorted(set(labels))), found.columns[0]
         want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
         raise expected(str(label), want, names)
-    groups = table[group].to_numpy() if group in table else None
+    groups = table[group] if group in table else None
+    if groups is not None:
+        groups = groups.to_numpy() if groups.dtype.kind in "iu" else groups.factorize()[0]
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
     if kind is not None and found.kind not in (kind, None):
         raise expected("kind", f"that of the names, {found.kind}", repr(kind))
     said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     told = [*table.attrs.get("told", ()), *told, *found.told]
     return Found(tuple(parts), said, found.names, tuple(told), table.drop(columns=found.columns))
+
+
+def _check_names(table: DataFrame) -> None:
+    """Refuse columns without a name, or with one that another has."""
+    if table.columns.nlevels > 1:
+        raise expected("source", "a table with one name for each column", f"{table.columns.nlevels} rows of names")
+    if table.columns.hasnans:
+        raise expected("source", "a table with a name for each column", f"the columns {listed(table.columns)}")
+    names = list(map(str, table.columns))
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise expected("source", "a table whose columns have different names", f"more than one called {listed(twice)}")
 
 
 def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]:
@@ -224,14 +239,22 @@ def _splits(column: Series, name: str) -> tuple[list[np.ndarray], list[str]]:
 
 
 def _check_whole(
-    table: DataFrame, found: Classes, outputs: np.ndarray, kept: np.ndarray, label: str | None, name: str | None
+    table: DataFrame,
+    found: Classes,
+    outputs: np.ndarray,
+    kept: np.ndarray,
+    label: str | None,
+    group: str | None,
+    name: str | None,
 ) -> None:
-    """Refuse rows of ``kept`` without a label or a number, and name the first, by the column ``name`` of ids."""
+    """Refuse rows of ``kept`` without a label, group or number, and name the first, by the column ``name`` of ids."""
     holes: dict[str, np.ndarray] = {}
     if label is not None:
         empty = set(EMPTY) - set(found.names)
         text = table[label].astype(str)
         holes[label] = ((table[label].isna() & ~text.isin(found.names)) | text.isin(empty)).to_numpy()
+    if group in table:
+        holes[group] = table[group].isna().to_numpy()
     if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
         holes |= {column: np.isnan(x) for column, x in zip(found.columns, outputs.T, strict=True)}
     rows = {column: np.sort(kept[bad[kept]]) for column, bad in holes.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
+from unicodedata import normalize
 
 import numpy as np
 
@@ -127,6 +128,11 @@ def _check_range(y: np.ndarray, k: int, name: str) -> None:
         raise expected(f"{name}labels", f"in [0, {k})", beyond[0])
 
 
+def _alike(name: str) -> str:
+    """What names have in common that look alike."""
+    return normalize("NFKC", name).strip().casefold()
+
+
 def _labels(
     parts: list[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[list[np.ndarray], list[Finding]]:
@@ -144,8 +150,9 @@ def _labels(
             _check_range(y, k, name)
         if y.dtype.kind in "OUST" and classes:
             if odd := [str(label) for label in y if str(label) not in known]:
-                near = [repr(of) for of in classes if of.strip().lower() == odd[0].strip().lower()]
-                got = f"{odd[0]!r}{f', which is {near[0]} but for spaces or case' if near else ''}"
+                near = [repr(of) for of in classes if _alike(of) == _alike(odd[0])]
+                form = "spaces or case" + " or the form of accents" * (not odd[0].isascii())
+                got = f"{odd[0]!r}{f', which is {near[0]} but for {form}' if near else ''}"
                 raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got)
             y, named = np.array([known[str(label)] for label in y]), True  # the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():

@@ -50,7 +50,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, facts: dict) -> None:
-        self.folder, self.facts = folder, json.loads(json.dumps(facts))  # with lists for tuples
+        self.folder, self.facts = folder, json.loads(json.dumps(facts, default=_plain))  # with lists for tuples
         self.newest, self.weights, self.logits = (folder / f"{x}.npz" for x in ("checkpoint", "weights", "logits"))
 
     @contextmanager

@@ -17,6 +17,7 @@ from calibkit._extras import needs
 from calibkit.data import Dataset, Split
 from calibkit.keys import Key, find, make
 from calibkit.losses import LOSSES, CrossEntropy
+from calibkit.losses._base import RankedLoss
 from calibkit.models import build, options_for, suited, takes
 from calibkit.training.batches import Feed
 from calibkit.training.recipes import LOSS_OPTIONS, VARIANTS, Recipe, owner_of, recipe_of
@@ -115,8 +116,15 @@ def check_run(
     if nodes > 1 and not {"MASTER_ADDR", "SLURM_NTASKS"} & os.environ.keys():
         raise expected("nodes", "1, or MASTER_ADDR, MASTER_PORT and NODE_RANK in the environment of each", nodes)
     check_int("seed", seed, 0, 2**63)
-    if recipe.cutmix and (spec.kind != "image" or getattr(loss, "uses_index", False)):
+    has_history = getattr(loss, "uses_index", False)
+    if recipe.cutmix and (spec.kind != "image" or has_history):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
+    if recipe.n_tokens is not None and spec.kind != "text":
+        raise expected("recipe", f"one without n_tokens, as {data} is no text", recipe)
+    if has_history and spec.kind == "dense":
+        raise expected("loss", "one without a history of samples, as pixels have none", loss)
+    if any(parameter.requires_grad for parameter in loss.parameters()):
+        raise expected("loss", "one without parameters, as those of the model alone are trained", loss)
 
 
 def launch(device: str, devices: int, nodes: int, precision: str) -> Fabric:
@@ -176,6 +184,10 @@ def set_up(
     """Network, loss, optimiser and data on the device of this process."""
     spec, device = datasets.DATASETS[data], fabric.device
     splits = {name: datasets.load_split(data, name) for name in ("train", "val", "test")}
+    if isinstance(loss, RankedLoss) and loss.uses_index:
+        if loss.n_samples != (n_samples := len(splits["train"].labels)):
+            raise expected("loss", f"one with n_samples={n_samples}, as {data} has", loss)
+        loss.forget()
     if recipe.n_tokens is not None:
         splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
     model = model.to(device, memory_format=torch.channels_last)

@@ -60,6 +60,7 @@ def fit(
     ``folder`` gets ``checkpoint.npz`` and ``log.csv`` after every epoch, and at the end, in place of the checkpoint,
     ``weights.npz`` and ``logits.npz``; of dense prediction also ``maps.npz``, confidence and class of every pixel of a
     few test images. A killed run is resumed by the same call and ends in the same logits; a finished one returns them.
+    The model is left in evaluation mode, with the weights of the end, and torch's random numbers start from the seed.
 
     Args:
         model: network from images (N, C, H, W), or tokens (N, L), to logits (N, K), or (N, K, H, W) for dense
@@ -77,7 +78,7 @@ def fit(
         nodes: machines, each with as many ``devices`` and the same call. They share ``folder``, and the environment of
             each says which it is: ``MASTER_ADDR``, ``MASTER_PORT``, ``NODE_RANK``, or what torchrun or Slurm set.
         compile: run the network through ``torch.compile``: faster on a GPU after minutes of compiling.
-        meta: facts to store in the Logits beside the run's own, as model and loss names.
+        meta: facts to store in the Logits beside the run's own, as model and loss names; the same for a resume.
 
     Raises:
         ValueError: a network, loss or recipe that is none; a folder that holds a run with another recipe, network,
@@ -88,6 +89,7 @@ def fit(
             network without a last linear layer.
     """
     check_run(model, data, loss, recipe, seed, device, devices, nodes)
+    seed = int(seed)  # one of numpy's would overflow
     facts = {"loss": repr(loss), **(meta or {}), "dataset": data, "seed": seed, "recipe": asdict(recipe)}
     facts |= {"network_digest": digest_of(model), "loss_settings": settings_of(loss)}
     run = Run(Path(folder), facts)
@@ -114,6 +116,7 @@ def fit(
         logits = Logits(**arrays, meta={**run.facts, **facts_of(setup, history), **held_out_facts})
         if fabric.is_global_zero:
             run.finish(setup.model, logits, maps)
+    setup.model.eval()
     return logits
 
 
@@ -153,7 +156,7 @@ def train_epoch(setup: Setup, epoch: int) -> list[float]:
         from tqdm import tqdm
 
     fabric, recipe, loss = setup.fabric, setup.recipe, setup.loss
-    seed = setup.seed * 1_000_003 + epoch
+    seed = (setup.seed * 1_000_003 + epoch) % 2**63
     n_steps = -(-len(setup.train) // recipe.batch_size)
     keeps_history = getattr(loss, "uses_index", False)  # of every image
 

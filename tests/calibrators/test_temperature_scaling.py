@@ -261,3 +261,14 @@ def test_known_optima(name, stored):
     fitted = TemperatureScaling("ece").fit(data.val_logits, data.val_labels)
     assert fitted.temperature == known["temperature"]
     assert metrics.ece(fitted(data.test_logits), data.test_labels) == pytest.approx(known["test_ece"], abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "k"), [(8192, 800), (3, 100_000)])
+def test_labels_that_are_separated_beside_many_classes_end_at_the_bound(n, k):
+    """Where the label's margin is large for a row, losses and slopes are 0 in floating point, as of equal logits."""
+    labels = np.arange(n)
+    logits = np.zeros((n, k), np.float32 if n > 3 else np.float64)
+    logits[np.arange(n), labels % k] = 5
+    with pytest.warns(RuntimeWarning, match="separate|bound|infinite|optimum"):
+        found = TemperatureScaling().fit(logits, labels % k)
+    assert found.temperature < 0.1

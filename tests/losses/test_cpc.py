@@ -88,3 +88,9 @@ def test_memory_at_a_thousand_classes():
 def test_with_two_classes_there_is_no_pair_to_exclude(variant):
     logits, labels = torch.tensor([[3.0, -3], [-2, 2]]), torch.tensor([0, 1])
     assert CPC(weight_1v1=0, weight_be=1.0, variant=variant).penalty(logits, labels) == 0
+
+
+def test_a_second_derivative_is_refused():
+    z = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="CPC has no second derivative"):
+        torch.autograd.grad(CPC()(z, torch.tensor([0, 1, 2, 3])), z, create_graph=True)

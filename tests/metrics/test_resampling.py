@@ -60,10 +60,10 @@ def test_blocks_do_not_change_the_draws(mixed, monkeypatch):
 
 
 def test_own_function_is_called_on_each_resample(mixed):
-    intervals = bootstrap(*mixed, {"ece": METRICS["ece"]}, n_resamples=50)
+    intervals = bootstrap(*mixed, {"own": lambda *given: METRICS["ece"](*given)}, n_resamples=50)
     values, value = bootstrap_values(*mixed, ["ece"], n_resamples=50)["ece"], METRICS["ece"](*mixed)
     low, high = percentiles(values, 0.95)
-    assert intervals["ece"] == pytest.approx((2 * value - high, 2 * value - low), abs=1e-12)
+    assert intervals["own"] == pytest.approx((2 * value - high, 2 * value - low), abs=1e-12)
 
 
 @pytest.mark.parametrize("given", [np.asarray, np.ndarray.tolist, torch.from_numpy])
@@ -258,3 +258,16 @@ def test_groups_against_a_loop_over_copied_rows(name, mixed):
     assert got.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
     own = bootstrap_values(*mixed, {name: METRICS[name]}, groups=groups, n_resamples=12, seed=2)[name]
     assert own.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
+
+
+def test_entries_of_the_registry_by_name_are_the_names():
+    """As ``evaluate`` takes them: their rules at 0, their ranges and ``n_bins`` are theirs."""
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1, 200)
+    probs, labels = np.stack([confidence, 1 - confidence], 1), (rng.random(200) > confidence).astype(int)
+    some = {name: METRICS[name] for name in ("ece", "mce")}
+    options = {"n_bins": 5, "n_resamples": 40}
+    assert bootstrap(probs, labels, some, **options) == bootstrap(probs, labels, list(some), **options)
+    after = probs[:, ::-1].copy()
+    found = bootstrap_difference(probs, after, labels, metrics=some, **options)
+    assert found == bootstrap_difference(probs, after, labels, metrics=list(some), **options)

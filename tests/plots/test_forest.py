@@ -59,3 +59,8 @@ def test_each_metric_has_its_unit():
     for metric in METRICS:
         said = plots.forest_plot(methods, metric=metric).get_xlabel()
         assert said.endswith(", nats" if metric in ("nll", "entropy") else ", %"), said
+
+
+def test_two_rows_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="Expected `rows` to be of different names, but got ts, ts"):
+        plots.forest_plot([("ts", 1, 0, 2), ("ts", 3, 2, 4)])

@@ -51,10 +51,11 @@ def test_report_apply_and_compare_on_a_csv(csv, tmp_path, shell):
     printed = json.loads(shell(["apply", "mine-report/calibrator.npz", "mine.csv", "--kind", "logits"]).out)
     tables = [opened(Path("p.csv"), ()), pd.read_parquet("p.parquet")]
     stored = json.loads((tmp_path / "p.json").read_text())
-    in_tables = (table[CLASSES].to_numpy() for table in tables)
+    classes = [f"prob_{name}" for name in CLASSES]
+    in_tables = (table[classes].to_numpy() for table in tables)
     for probs in (np.load("p.npy"), *in_tables, stored["probs"], printed["probs"]):
         np.testing.assert_allclose(probs, want, rtol=1e-14)
-    assert list(tables[0]) == list(tables[1]) == ["label", "split", *CLASSES, "predicted", "confidence"]
+    assert list(tables[0]) == list(tables[1]) == ["label", "split", *classes, "predicted", "confidence"]
     assert stored["classes"] == CLASSES
 
     said = shell(["compare", "mine.csv", "--kind", "logits", "--calibrators", "vector_scaling", "--json"]).out
@@ -232,8 +233,8 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, shell):
     pd.DataFrame(z, columns=CLASSES)[CLASSES[::-1]].to_csv("turned.csv", index=False)
     assert main(["apply", "vector.npz", "turned.csv", "--kind", "logits", "--out", "p.csv"]) == 0
     probs = pd.read_csv("p.csv")
-    assert list(probs) == [*CLASSES[::-1], "predicted", "confidence"]
-    np.testing.assert_allclose(probs[CLASSES], vector(z), rtol=1e-12)
+    assert list(probs) == [*(f"prob_{name}" for name in CLASSES[::-1]), "predicted", "confidence"]
+    np.testing.assert_allclose(probs[[f"prob_{name}" for name in CLASSES]], vector(z), rtol=1e-12)
     pd.DataFrame(z, columns=["a", "b", "c"]).to_csv("others.csv", index=False)
     said = shell(["apply", "vector.npz", "others.csv", "--kind", "logits"], 1).err
     assert "Expected `source` to be with the columns" in said
@@ -243,7 +244,7 @@ def test_apply_takes_columns_by_their_names(csv, tmp_path, shell):
     vector.save("vector.npz")
     pd.DataFrame(z[:, ::-1], columns=["2", "1", "0"]).to_csv("numbers.csv", index=False)
     assert main(["apply", "vector.npz", "numbers.csv", "--kind", "logits", "--out", "p.csv"]) == 0
-    np.testing.assert_allclose(pd.read_csv("p.csv")[["0", "1", "2"]], vector(z), rtol=1e-12)
+    np.testing.assert_allclose(pd.read_csv("p.csv")[["prob_0", "prob_1", "prob_2"]], vector(z), rtol=1e-12)
     assert report((z, y), kind="logits", methods=["vector_scaling"]).calibrator.classes == ()
 
 
@@ -262,7 +263,7 @@ def test_a_zero_is_taken_for_the_same_wherever_it_stands(csv, tmp_path, shell):
         for kind in ("probabilities", "logits"):  # which they are no more than those that it was fitted to
             out = ["--kind", kind, "--out", "out.csv"]
             assert main(["apply", "p-report/calibrator.npz", "new.csv", *out]) == 0
-            found.append(pd.read_csv("out.csv")[CLASSES].iloc[0])
+            found.append(pd.read_csv("out.csv").filter(like="prob_").iloc[0])
     for probs in found:
         np.testing.assert_array_equal(probs, found[0])
     want = fitted(np.log([[fitted.floor, fitted.floor, 1.0]]))[0]

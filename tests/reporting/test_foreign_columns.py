@@ -226,13 +226,14 @@ def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, m
     said = shell(["apply", "mine-report/calibrator.npz", "mine.csv", "--out", "p.csv"]).err
     assert "read as: no classes: 'age', 'file'" in said
     found, said = pd.read_csv("p.csv"), ["predicted", "confidence"]
-    assert list(found) == ["label", "age", "file", *CLASSES, *said]
+    classes = [f"prob_{name}" for name in CLASSES]
+    assert list(found) == ["label", "age", "file", *classes, *said]
     pd.testing.assert_frame_equal(found[["label", "age", "file"]], frame[["label", "age", "file"]])
-    assert (found["predicted"] == found[CLASSES].idxmax(axis=1)).all()
-    np.testing.assert_array_equal(found["confidence"], found[CLASSES].max(axis=1))
+    assert (found["predicted"] == found[classes].idxmax(axis=1).str.removeprefix("prob_")).all()
+    np.testing.assert_array_equal(found["confidence"], found[classes].max(axis=1))
     np.save("z.npy", drawn[0])
     assert main(["apply", "mine-report/calibrator.npz", "z.npy", "--out", "q.csv"]) == 0
-    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), found[[*CLASSES, *said]])
+    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), found[[*classes, *said]])
 
 
 @pytest.mark.slow

@@ -115,3 +115,12 @@ def test_quantised_and_conjugated_tensors_are_read(arrays):
     np.testing.assert_array_equal(read({"logits": z, "labels": arrays["labels"]}).val.outputs, z.dequantize().numpy())
     turned = torch.complex(torch.ones(4, 2), torch.ones(4, 2)).conj()
     assert (read({"logits": turned, "labels": arrays["labels"][:4]}).val.outputs == 1 - 1j).all()
+
+
+def test_decimal_commas_between_tabs_and_signs_that_are_none(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text("logit_cat\tlogit_dog\tlabel\n0,5\t-1,25\tcat\n2,0\t3,5\tdog\n")
+    np.testing.assert_array_equal(read(path).val.outputs, [[0.5, -1.25], [2, 3.5]])
+    path.write_text("logit_cat\tlogit_dog\tlabel\n0.5\t\u22121.25\tcat\n2.0\t3.5\tdog\n")
+    with pytest.raises(ValueError, match="in the column 'logit_dog', row 1; a number is written as -0.5 or 5e-1"):
+        read(path)

@@ -118,7 +118,7 @@ def test_apply_of_no_calibrator_returns_the_rows(tmp_path, monkeypatch, capsys):
         assert main(command) == 0
     given = table[["fox", "cat", "dog"]].to_numpy()
     np.testing.assert_allclose(np.load("q.npy"), given, rtol=1e-15)
-    np.testing.assert_allclose(pd.read_csv("q.csv")[["fox", "cat", "dog"]], given, rtol=1e-15)
+    np.testing.assert_allclose(pd.read_csv("q.csv")[["prob_fox", "prob_cat", "prob_dog"]], given, rtol=1e-15)
     np.save("wide.npy", np.full((2, 4), 0.25))
     assert main(["apply", "p-report/calibrator.npz", "wide.npy", "--kind", "probabilities"]) == 1
     assert "Expected `logits` to be of shape (N, 3)" in capsys.readouterr().err

@@ -4,11 +4,13 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
 
 from calibkit.__main__ import main
 from calibkit._files import write_npz
 from calibkit.calibrators import calibrator, load_calibrator
+from calibkit.deploy import CalibratedModel
 from calibkit.keys import Key
 from calibkit.logits import Logits
 from calibkit.losses import loss
@@ -125,6 +127,26 @@ def test_the_commands_take_it(mine, shell):
     assert shell(["calibrate", "toy.npz", "--calibrator", "a folder/mine.py:Narrow"], 1).err.endswith(
         "Expected `probs` to be of shape (300, 3), as the logits, but got shape (300, 1)\n"
     )
+
+
+def test_what_an_object_keeps_by_any_name_comes_back(tmp_path):
+    """Also ``n_classes``; and in a module another object's state is refused, as only numbers would be taken over."""
+    (tmp_path / "kept.py").write_text(
+        "import numpy as np\nclass Kept:\n    def __init__(self, **options):\n        self.n_classes = 0\n"
+        "    def fit(self, logits, labels):\n        self.n_classes, self.scale = logits.shape[1], logits.std()\n"
+        "    def transform(self, logits):\n        p = np.exp(logits / self.scale / self.n_classes)\n"
+        "        return p / p.sum(1, keepdims=True)\n"
+    )
+    z, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 3
+    key = f"{tmp_path}/kept.py:Kept"
+    one, other = (calibrator(f"{key} bias=1").fit(scale * z, y) for scale in (1, 2))
+    assert repr(one) == "Kept(bias=1)"
+    np.testing.assert_array_equal(load_calibrator(one.save(tmp_path / "own.npz"), key)(z), one(z))
+    module, others = (CalibratedModel(torch.nn.Identity().eval(), each) for each in (one, other))
+    assert "Kept(bias=1)" in repr(module)
+    module.load_state_dict(module.state_dict())
+    with pytest.raises(RuntimeError, match="whose class is your own|where its class is your own"):
+        module.load_state_dict(others.state_dict())
 
 
 def test_an_entry_point_is_a_key_and_its_files_are_loaded(mine, tmp_path, monkeypatch):

@@ -2,11 +2,15 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
+from calibkit.__main__ import main
+from calibkit.calibrators import calibrator
 from calibkit.reading import read
 from calibkit.reporting.diagnosis import diagnose
 
@@ -153,3 +157,63 @@ def test_names_in_another_case_or_with_spaces_before_them(frame, tmp_path):
 def test_the_index_of_a_parquet_table_is_a_column(frame, tmp_path):
     frame.set_index("split").to_parquet(tmp_path / "x.parquet")
     assert len(read(tmp_path / "x.parquet").test.outputs) == 20
+
+
+def test_numbered_columns_are_counted_by_their_numbers(sample):
+    """``sorted`` and pivots write class_0, class_1, class_10, class_2; where labels name columns these stay."""
+    z, y = sample(300, k=12)
+    order = sorted(range(12), key=str)
+    for word in ("class_", "logit_class_", "c", ""):
+        for first in (0, 1):
+            frame = pd.DataFrame({f"{word}{k + first}": z[:, k] for k in order}).assign(label=y + first)
+            found = diagnose(read(frame, kind="logits"))
+            right = np.array([of.rsplit("_")[-1].lstrip("c") for of in found.classes])[found.val.labels].astype(int)
+            np.testing.assert_array_equal(right, y + first)
+            np.testing.assert_array_equal(found.val.logits.argmax(1) == found.val.labels, z.argmax(1) == y)
+
+
+@pytest.mark.parametrize("names", [("true", "false"), ("pos", "neg"), ("Yes", "No")])
+def test_two_columns_in_the_other_order_of_labels(sample, names):
+    z, y = sample(300, k=2)
+    p = softmax(z, 1)
+    for labels in (y, y.astype(bool)):
+        frame = pd.DataFrame({f"prob_{name}": p[:, 1 - k] for k, name in enumerate(names)}).assign(label=labels)
+        np.testing.assert_allclose(diagnose(read(frame)).val.probs, p)
+
+
+def test_groups_may_have_names_and_none_may_be_missing(sample):
+    z, y = sample(40)
+    frame = pd.DataFrame(z, columns=CLASSES).assign(label=y, group=np.repeat(["b", "a"], 20))
+    np.testing.assert_array_equal(read(frame, kind="logits").val.groups, np.repeat([0, 1], 20))
+    assert read(frame, kind="logits", ignore=["group"]).val.groups is None
+    frame.loc[3, "group"] = None
+    with pytest.raises(ValueError, match="with a value in each row, but got none in 'group' of row 4"):
+        read(frame, kind="logits")
+
+
+def test_columns_that_are_carried_stand_as_they_stood(sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = sample(100)
+    fitted = calibrator("temperature_scaling").fit(z, y)
+    fitted.save("c.npz")
+    table = pd.DataFrame(z[:4], columns=[f"logit_{name}" for name in CLASSES])
+    carried = {"code": ["007", "1", "", "4"], "country": ["NA", "None", "null", "DE"], "n": ["1" * 23] * 4}
+    table.assign(**carried, prob_cat="old").to_csv("new.csv", index=False)
+    for out in ("out.csv", "out.parquet", "out.jsonl"):
+        assert main(["apply", "c.npz", "new.csv", "--kind", "logits", "--out", out]) == 0
+    found = pd.read_csv("out.csv", dtype=str, keep_default_na=False)
+    assert found[[*carried]].to_dict("list") == carried
+    assert list(found) == [*carried, *(f"prob_{name}" for name in CLASSES), "predicted", "confidence"]
+    assert pd.read_parquet("out.parquet")[[*carried]].to_dict("list") == carried
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    np.testing.assert_array_equal([[row[f"prob_{name}"] for name in CLASSES] for row in rows], fitted(z[:4]))
+
+
+def test_numbered_columns_of_a_calibrator_that_was_fitted_on_arrays(sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    z, y = sample(300, k=11)
+    fitted = calibrator("vector_scaling").fit(z, y)
+    fitted.save("v.npz")
+    pd.DataFrame({f"logit_{k}": z[:, k] for k in sorted(range(11), key=str)}).to_csv("new.csv", index=False)
+    assert main(["apply", "v.npz", "new.csv", "--out", "out.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("out.csv").filter(like="prob_"), fitted(z), rtol=1e-12)

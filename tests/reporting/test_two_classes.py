@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from calibkit.__main__ import main
+from calibkit.calibrators import calibrator
 from calibkit.reading import read
 from calibkit.reporting.diagnosis import diagnose
 from calibkit.reporting.labels import each_label
@@ -168,3 +169,16 @@ def test_a_file_that_does_not_say_the_column_is_read_and_asks_which(drawn, tmp_p
     command = ["apply", saved, str(tmp_path / "new.csv"), "--kind", "logits"]
     assert main(command) == 1 and "columns 'age_z', 'risk'" in capsys.readouterr().err
     assert main([*command, "--classes", "risk"]) == 0
+
+
+def test_apply_to_the_column_of_the_other_class(drawn, tmp_path, monkeypatch):
+    """Its logit z beside 0 is 0 beside -z; without names "0" is that of class 0."""
+    monkeypatch.chdir(tmp_path)
+    z = drawn[0][:, 0]
+    fitted = calibrator("vector_scaling").fit(z, drawn[1])
+    for classes, name in ((("ok", "fraud"), "ok"), ((), "0")):
+        fitted.classes = classes
+        fitted.save("c.npz")
+        pd.DataFrame({f"logit_{name}": -z}).to_csv("new.csv", index=False)
+        assert main(["apply", "c.npz", "new.csv", "--out", "p.csv"]) == 0
+        np.testing.assert_allclose(1 - pd.read_csv("p.csv")[f"prob_{name}"], fitted(z).ravel(), rtol=1e-9)

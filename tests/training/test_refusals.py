@@ -1,11 +1,14 @@
 """Training that cannot be: recipes, options and losses that are refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from digits_runs import RECIPE, digits_model
 from torch import nn
 
+from calibkit.losses import CRL
 from calibkit.training import Recipe, assemble, fit
 
 
@@ -122,3 +125,35 @@ def test_the_size_of_the_training_set_is_no_option():
     for key in ["crl n_samples=5", "acls indicator=ranking n_samples=1000"]:
         with pytest.raises(ValueError, match="Expected `loss` to be without `n_samples`.*, but got '.* n_samples="):
             assemble("digits", "small_cnn", key, "smoke")
+
+
+def test_losses_and_recipes_that_do_not_fit_the_data(tmp_path):
+    class Learnt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, logits, labels):
+            return nn.functional.cross_entropy(self.scale * logits, labels)
+
+    for loss, recipe, name in (
+        (Learnt(), RECIPE, "loss` to be one without parameters"),
+        (CRL(n_samples=2000), RECIPE, "loss` to be one with n_samples=1000, as digits has"),
+        (nn.CrossEntropyLoss(), replace(RECIPE, n_tokens=3), "recipe` to be one without n_tokens"),
+    ):
+        with pytest.raises(ValueError, match=f"Expected `{name}"):
+            fit(digits_model(), loss, "digits", recipe, folder=tmp_path)
+    with pytest.raises(ValueError, match="Expected `loss` to be one without a history of samples, as pixels"):
+        fit(digits_model(), CRL(n_samples=367), "camvid", RECIPE, folder=tmp_path)
+
+
+def test_numbers_of_numpy_large_seeds_and_a_loss_that_was_used_before(tmp_path):
+    """Each run starts its history anew, and leaves the network as it is to be used."""
+    recipe = replace(RECIPE, epochs=np.int64(2), lr=np.float32(0.125))
+    loss, found = CRL(n_samples=1000), []
+    for name in ("one", "two"):
+        model = digits_model()
+        options = {"seed": np.int64(2**62), "meta": {"a": np.float32(1)}}
+        found.append(fit(model, loss, "digits", recipe, folder=tmp_path / name, **options))
+        assert not model.training and int(loss.epochs) == 2
+    np.testing.assert_array_equal(found[0].test_logits, found[1].test_logits)
