@@ -187,12 +187,7 @@ class ConformalSets:
 
 
 def conformal_quantile(scores: Tensor, alpha: float) -> float:
-    """The ceil((n + 1)(1 - alpha))-th smallest of (n,) scores, infinite where that is the (n + 1)-th.
-
-    Example:
-        >>> conformal_quantile(torch.tensor([0.3, 0.1, 0.2]), 0.5), conformal_quantile(torch.tensor([0.1]), 0.1)
-        (0.2..., inf)
-    """
+    """The ceil((n + 1)(1 - alpha))-th smallest of (n,) scores, infinite where that is the (n + 1)-th."""
     rank = math.ceil((len(scores) + 1) * (1 - Fraction(repr(float(alpha)))))
     ends = scores.new_tensor([-math.inf, math.inf])
     return torch.cat([ends[:1], scores.sort().values, ends[1:]])[rank].item()

@@ -271,12 +271,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """``torch.searchsorted`` by halving steps, for ONNX, which has no such operator.
-
-    Example:
-        >>> searchsorted(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([0.0, 1.0, 2.0, 3.0])).tolist()
-        [0, 0, 1, 3]
-    """
+    """``torch.searchsorted`` by halving steps, for ONNX, which has no such operator."""
     nodes = nodes if sorter is None else nodes.gather(-1, sorter)
     n_nodes, count = nodes.shape[-1], torch.zeros_like(x, dtype=torch.int32 if out_int32 else torch.int64)
     for bit in reversed(range(n_nodes.bit_length())):

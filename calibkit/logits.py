@@ -168,11 +168,6 @@ def log_probs(probs: np.ndarray, floor: float | None = None) -> tuple[np.ndarray
 
     A zero counts as ``floor``, by default half the smallest above 0; or as half the smallest above 0 of its row, if
     that is less: it stays the smallest.
-
-    Example:
-        >>> logs, floor = log_probs(np.array([[0.0, 1.0], [0.2, 0.8]]))
-        >>> np.exp(logs).round(6).tolist(), floor
-        ([[0.1, 1.0], [0.2, 0.8]], 0.1)
     """
     zeros, tiny = probs == 0, float(np.finfo(probs.dtype).tiny)
     if floor is None:

@@ -80,7 +80,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from calibkit.data import glove, published
+    from calibkit.data import published, texts
     from calibkit.data.prepare import NAMES, prepare
 
     check_choice("name", args.name, (*NAMES, "published", "glove"))
@@ -90,7 +90,7 @@ def _prepare(args: argparse.Namespace) -> None:
     if len(args.splits) != 3:
         raise expected("splits", f"left out: {args.name} has none", " ".join(args.splits))
     if args.name == "glove":
-        print(glove.prepare(args.archive))
+        print(texts.prepare_vectors(args.archive))
         return
     for target, state in published.fetch(args.archive):
         print(f"{target:44} {state}", flush=True)

@@ -7,7 +7,7 @@ The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind``
 - text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
 
 ``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; :mod:`calibkit.data.images`, ``camvid`` and
-``newsgroups`` say what they are made of, and where splits differ from a paper's. ``calibkit data prepare published``
+``texts`` say what they are made of, and where splits differ from a paper's. ``calibkit data prepare published``
 fetches ``logits/*.npz`` and ``weights/*.npz`` of other people: see :mod:`calibkit.data.published`.
 """
 
@@ -23,9 +23,9 @@ import numpy as np
 from calibkit._checks import check_choice, check_int, expected
 from calibkit._extras import needs
 from calibkit._folders import cache
-from calibkit.data import newsgroups
-from calibkit.data.glove import word_vectors
+from calibkit.data import texts as _texts
 from calibkit.data.order import arranged, halves, subset
+from calibkit.data.texts import word_vectors
 
 __all__ = ["DATASETS", "Dataset", "Split", "available", "files", "halves", "load_split", "subset", "vocabulary"]
 __all__ += ["word_vectors"]
@@ -174,7 +174,7 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
         inputs = [inputs[i] for i in chosen] if spec.kind == "text" else inputs[chosen]
         labels = labels[chosen]
     if spec.kind == "text":
-        inputs = newsgroups.encode(inputs, vocabulary(name, seed=seed), *spec.shape)
+        inputs = _texts.encode(inputs, vocabulary(name, seed=seed), *spec.shape)
     if spec.kind == "dense":
         labels = np.where(labels == spec.void, np.int16(IGNORE), labels)
     return Split(inputs, labels)
@@ -198,8 +198,8 @@ def _vocabulary(name: str, seed: int, folder: Path) -> tuple[str, ...]:
     texts, labels = _read(name, "train")
     spec = DATASETS[name]
     if spec.closed_vocabulary:
-        return newsgroups.vocabulary(texts, spec.n_tokens, unknown=())
-    return newsgroups.vocabulary((texts[i] for i in _carve(spec, labels, "train", seed)), spec.n_tokens)
+        return _texts.vocabulary(texts, spec.n_tokens, unknown=())
+    return _texts.vocabulary((texts[i] for i in _carve(spec, labels, "train", seed)), spec.n_tokens)
 
 
 def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarray:
@@ -235,7 +235,7 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing: run `calibkit data prepare {spec.base or name}`")
     if spec.kind == "text":
-        texts, labels = zip(*map(newsgroups.messages, paths), strict=True)
+        texts, labels = zip(*map(_texts.messages, paths), strict=True)
         return [text for part in texts for text in part], np.concatenate(labels)
     return arranged(spec.base or name, split, paths)
 

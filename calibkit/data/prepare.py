@@ -14,7 +14,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._files import remove_strays, write_atomic
 from calibkit._folders import cache
-from calibkit.data import DATASETS, SplitName, camvid, files, images, newsgroups
+from calibkit.data import DATASETS, SplitName, camvid, files, images, texts
 from calibkit.data._archive import File, official
 
 
@@ -38,7 +38,7 @@ SOURCES: dict[str, Source] = {
     "cub200": Source((images.CUB200,), images.cub200),
     "voc2012": Source((images.VOC2012,), images.voc2012),
     "camvid": Source(camvid.FILES, camvid.samples),
-    "20newsgroups": Source(newsgroups.FILES, newsgroups.samples),
+    "20newsgroups": Source(texts.FILES, texts.samples),
 }
 #: What can be prepared: all data sets but ``digits``, which comes with scikit-learn.
 NAMES = tuple(name for name, spec in DATASETS.items() if (spec.base or name) in SOURCES)

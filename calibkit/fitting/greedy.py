@@ -8,9 +8,8 @@ a, and R = sum over the others of exp(s_k - m) >= 1. For a candidate t and u = z
 
 so a candidate costs O(N), not O(N K). What makes it fast beyond that:
 
-- Whether class i wins is monotone in t, so the quotient z_i / m tells where it loses more samples than it has to gain,
-  and a binary search gives the accuracy of the other candidates. Those that lose accuracy are gone before an
-  exponential is taken.
+- Whether class i wins is monotone in t, so a binary search gives the accuracy of all candidates. Those that lose
+  accuracy are gone before an exponential is taken.
 - ECE is a sum over bins of |sum of (confidence - correct)|. Where class i cannot win, the confidence is monotone in t;
   a sample whose confidences at both ends of a range of candidates share a bin ("still") needs no binning in between,
   and the still samples are summed with the bin of each fixed. Few samples are left to bin singly.
@@ -63,16 +62,15 @@ def greedy_search(
         for i in range(n_classes):
             show(f"sweep {sweep} of at most {max_sweeps}, class {i:,}, ECE {100 * history[-1][3]:.4f}%")
             search.free(i)
-            first, last = search.worth_a_look(grid) if constraint else (0, len(grid))
-            right = search.accuracy(grid[first:last]) if constraint else torch.zeros_like(grid)
-            candidates = (right >= right[current[i] - first]).nonzero()[:, 0]
+            right = search.accuracy(grid) if constraint else torch.zeros_like(grid)
+            candidates = (right >= right[current[i]]).nonzero()[:, 0]
             unchanged += 1
             if len(candidates) > 1:
-                ece = search.candidate_eces(grid[first:last][candidates])
-                present = int((candidates == current[i] - first).nonzero()[0, 0])
+                ece = search.candidate_eces(grid[candidates])
+                present = int((candidates == current[i]).nonzero()[0, 0])
                 chosen = _scan(ece, right[candidates], present) if constraint == "running" else _lowest(ece, present)
                 if chosen != present:
-                    current[i], unchanged = first + int(candidates[chosen]), 1
+                    current[i], unchanged = int(candidates[chosen]), 1
                     search.set(grid[current[i]])
                     history.append((sweep, i, float(grid[current[i]]), float(ece[chosen])))
             if unchanged == n_classes:
@@ -106,7 +104,6 @@ class _Search:
     def __init__(self, logits: Tensor, labels: Tensor, start: float, n_bins: int) -> None:
         n, n_classes = logits.shape
         self.logits, self.labels, self.n_bins = logits, labels, n_bins
-        self.n_labels = torch.bincount(labels, minlength=n_classes)
         self.temperatures = torch.full((n_classes,), start, dtype=torch.float64, device=logits.device)
         self.top, self.second, self.total, self.hit = torch.empty(4, n, dtype=torch.float64, device=logits.device)
         self.top_class, self.second_class = torch.empty(2, n, dtype=torch.int64, device=logits.device)
@@ -143,20 +140,6 @@ class _Search:
             e = (self.logits[rows] / self.temperatures).sub_(self.rival[rows, None]).exp_()
             e[:, i] = 0.0
             self.rest[rows] = e.sum(1)
-
-    def worth_a_look(self, grid: Tensor) -> tuple[int, int]:
-        """The part of ``grid`` outside of which class i wins more samples that are right than it has labels to gain."""
-        right, leads = self.rival_hit > 0, self.top_class == self.i
-        allowed = int(self.n_labels[self.i]) + int((right & leads).sum())
-        if allowed >= len(self.z):
-            return 0, len(grid)
-        # Class i ties with its rival at this temperature, wins below it where z > 0, and above it where z < 0.
-        turn = self.z / self.rival
-        cold = torch.where(right & (self.z > 0), torch.where(self.rival > 0, turn, torch.inf), 0.0)
-        hot = torch.where(right & (self.z < 0) & (self.rival < 0), turn, torch.inf)
-        coldest = cold.topk(allowed + 1).values[-1] * (1 - 1e-9)
-        hottest = hot.topk(allowed + 1, largest=False).values[-1] * (1 + 1e-9)
-        return int((grid < coldest).sum()), int((grid <= hottest).sum())
 
     def accuracy(self, grid: Tensor) -> Tensor:
         """(G,) correct samples under each temperature of ``grid``, less a constant; of many by a binary search."""

@@ -16,10 +16,6 @@ def interpolate(x: Tensor, nodes: Tensor, values: Tensor) -> Tensor:
     """Piecewise linear through (nodes, values), constant outside: (..., n) at x (..., n) for nodes (..., M) that rise.
 
     Of equal nodes the first counts.
-
-    Example:
-        >>> interpolate(torch.tensor([0.0, 1.5, 9.0]), torch.tensor([1.0, 2.0]), torch.tensor([10.0, 30.0])).tolist()
-        [10.0, 20.0, 30.0]
     """
     right = torch.searchsorted(nodes, x.contiguous()).clamp(max=nodes.shape[-1] - 1)
     left = (right - 1).clamp(min=0)

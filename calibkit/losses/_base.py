@@ -97,7 +97,7 @@ class Loss(nn.Module):
     #: Whether ``forward`` also takes the samples' positions in the training set.
     uses_index: ClassVar[bool] = False
 
-    def __init__(self, ignore_index: int = -100) -> None:
+    def __init__(self, *, ignore_index: int = -100) -> None:
         super().__init__()
         self.ignore_index = check_label("ignore_index", ignore_index)
 
@@ -129,8 +129,8 @@ class PenalisedLoss(Loss):
     A loss with two weights (CPC, ACLS) carries them inside its penalty and leaves ``weight`` at 1.
     """
 
-    def __init__(self, weight: float = 1.0, ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
+    def __init__(self, *, weight: float = 1.0, ignore_index: int = -100) -> None:
+        super().__init__(ignore_index=ignore_index)
         self.weight = check_real("weight", weight, 0.0)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -25,9 +25,6 @@ class Brier(Loss):
         tensor(0.2557)
     """
 
-    def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
-
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
         p = torch.softmax(z, 1)
         return (p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(1)

@@ -69,7 +69,7 @@ class CRL(RankedLoss):
         margin: float = 10.0,
         ignore_index: int = -100,
     ) -> None:
-        super().__init__(weight, ignore_index)
+        super().__init__(weight=weight, ignore_index=ignore_index)
         self.indicator = check_choice("indicator", indicator, get_args(Indicator))
         self.margin = check_real("margin", margin, 0.0)
         self._remember(n_samples)

@@ -24,8 +24,5 @@ class CrossEntropy(Loss):
         tensor(0.3353)
     """
 
-    def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
-
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(z, y)

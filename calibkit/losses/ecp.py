@@ -32,7 +32,7 @@ class ECP(PenalisedLoss):
     """
 
     def __init__(self, *, weight: float = 0.1, variant: Variant = "code", ignore_index: int = -100) -> None:
-        super().__init__(weight, ignore_index)
+        super().__init__(weight=weight, ignore_index=ignore_index)
         self.variant = check_choice("variant", variant, get_args(Variant))
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:

@@ -27,9 +27,6 @@ class FLSD(Loss):
         tensor(0.0853)
     """
 
-    def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
-
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
         log_p = -cross_entropy(z, y)
         wrong = -torch.expm1(log_p)  # 1 - p_y

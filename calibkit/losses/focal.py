@@ -35,7 +35,7 @@ class Focal(Loss):
     """
 
     def __init__(self, *, gamma: float = 3.0, ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
+        super().__init__(ignore_index=ignore_index)
         self.gamma = check_real("gamma", gamma, 0.0)
 
     def _each(self, z: Tensor, y: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class LabelSmoothing(Loss):
     """
 
     def __init__(self, *, alpha: float = 0.05, convention: Convention = "K", ignore_index: int = -100) -> None:
-        super().__init__(ignore_index)
+        super().__init__(ignore_index=ignore_index)
         self.alpha = check_real("alpha", alpha, 0.0, 1.0)
         self.convention = check_choice("convention", convention, get_args(Convention))
 

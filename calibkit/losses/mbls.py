@@ -40,7 +40,7 @@ class MbLS(PenalisedLoss):
     def __init__(
         self, *, margin: float = 10.0, weight: float = 0.1, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
-        super().__init__(weight, ignore_index)
+        super().__init__(weight=weight, ignore_index=ignore_index)
         self.margin = check_real("margin", margin, 0.0)
         self.variant = check_choice("variant", variant, get_args(Variant))
 

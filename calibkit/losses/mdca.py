@@ -33,9 +33,6 @@ class MDCA(PenalisedLoss):
         tensor(0.1056)
     """
 
-    def __init__(self, *, weight: float = 1.0, ignore_index: int = -100) -> None:
-        super().__init__(weight, ignore_index)
-
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
         gaps = torch.softmax(z, 1) - torch.nn.functional.one_hot(y, z.shape[1])
         return ((gaps * keep[:, None]).sum(0) / keep.sum().clamp(min=1)).abs().mean()

@@ -59,7 +59,7 @@ class MMCE(PenalisedLoss):
     def __init__(
         self, *, weight: float = 2.0, weighted: bool = True, variant: Variant = "code", ignore_index: int = -100
     ) -> None:
-        super().__init__(weight, ignore_index)
+        super().__init__(weight=weight, ignore_index=ignore_index)
         self.weighted = check_flag("weighted", weighted)
         self.variant = check_choice("variant", variant, get_args(Variant))
 

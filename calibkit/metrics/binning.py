@@ -29,22 +29,12 @@ TILE = 2048  # columns copied at a time: where they are the rows of a matrix, ea
 
 
 def bin_edges(n_bins: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-    """Equal-width edges ``k / n_bins``, k = 0..n_bins, each rounded once in ``dtype``: (n_bins + 1,).
-
-    Example:
-        >>> bin_edges(5).tolist()
-        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """Equal-width edges ``k / n_bins``, k = 0..n_bins, each rounded once in ``dtype``: (n_bins + 1,)."""
     return torch.arange(n_bins + 1, dtype=dtype, device=device) / n_bins
 
 
 def width_bins(values: Tensor, n_bins: int) -> Tensor:
-    """Index of the equal-width bin of each value: int64 in [0, n_bins), of the shape of ``values``.
-
-    Example:
-        >>> width_bins(torch.tensor([0.0, 0.2, 0.3, 1.0]), 5)
-        tensor([0, 0, 1, 4])
-    """
+    """Index of the equal-width bin of each value: int64 in [0, n_bins), of the shape of ``values``."""
     # In the bin (k / n, (k + 1) / n] the product rounds to at least k, and to k + 1 at most: one comparison decides.
     index = (values * n_bins).long().clamp_(0, n_bins)  # NaN becomes 0, which is an index
     below = (values <= bin_edges(n_bins, values.dtype, values.device)[index]).long()
@@ -113,10 +103,6 @@ def mass_bins(values: Tensor, n_bins: int) -> Tensor:
     The sorted values are cut into ``n_bins`` even parts (the first N % n_bins of them hold one more); equal values stay
     together, in the first part that holds one. So no value is dropped, the order of the rows is of no account, and bins
     are empty where N < n_bins or where ties span them.
-
-    Example:
-        >>> mass_bins(torch.tensor([0.9, 0.1, 0.5, 0.5, 0.5, 0.7]), 3)
-        tensor([2, 0, 0, 0, 0, 2])
     """
     return torch.bucketize(values, mass_edges(values, n_bins)[:-1])
 
@@ -196,9 +182,6 @@ def reliability_bins(
         n_bins: number of bins; 15 as in Guo et al. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
         class_index: None for the top label; k for the probability of class k against ``labels == k``.
-
-    Returns:
-        ``ReliabilityBins``; ``sum(counts / N * abs(accuracy - confidence))`` over its non-empty bins is the ECE.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``n_bins`` < 1, an unknown scheme or class.

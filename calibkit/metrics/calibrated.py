@@ -104,9 +104,6 @@ def calibration_test(
         n_draws: p is no smaller than 1 / (``n_draws`` + 1), which must not be above ``alpha``.
         seed: of everything random.
 
-    Returns:
-        ``CalibrationTest``.
-
     Raises:
         ValueError: bad ``probs`` or ``labels``, ``alpha`` outside (0, 0.5], ``power`` outside (0, 1), ``n_draws`` < 1
             or so few that no p-value is as small as ``alpha``.
@@ -172,9 +169,6 @@ def calibration_by_group(
     ``groups`` are (N,) integers or strings, as a list, an array or a column; ``alpha`` is for all of them together.
     ``n_draws`` are raised to ``10 * G / alpha``, at most to 100,000, so that p-values of many groups can be small
     enough. The other arguments are those of the test.
-
-    Returns:
-        ``{group: CalibrationTest}``, sorted by group.
 
     Raises:
         ValueError: bad ``groups``; what :func:`calibration_test` refuses.

@@ -177,12 +177,7 @@ def counted(current: Bins, reference: Bins | None, moved: np.ndarray) -> float |
 
 
 def binomial_tail(found: float, trials: float, mean: float) -> float:
-    """The chance that as many as ``found``, or more, of some trials come; or so few, where that is below the mean.
-
-    Example:
-        >>> round(binomial_tail(9, 10, 5.0), 6), round(binomial_tail(1, 10, 5.0), 6)  # 11 of 1,024 in either case
-        (0.010742, 0.010742)
-    """
+    """The chance that as many as ``found``, or more, of some trials come; or so few, where that is below the mean."""
     share = mean / trials
     reach = 100.0 + 40.0 * math.sqrt(mean * (1.0 - share))  # what lies beyond no longer counts
     first, last = (found, min(trials, found + reach)) if found >= mean else (max(0.0, found - reach), found)
@@ -193,12 +188,7 @@ def binomial_tail(found: float, trials: float, mean: float) -> float:
 
 
 def joined(variance: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The group (n_bins,) of each bin, and whether there is one with enough; what is left over joins the last.
-
-    Example:
-        >>> joined(np.array([0.0, 4.0, 7.0, 12.0, 9.0]))
-        (array([0, 0, 0, 1, 1]), True)
-    """
+    """The group (n_bins,) of each bin, and whether there is one with enough; what is left over joins the last."""
     group, total, done = [], 0.0, 0
     for value in variance:
         group.append(done)
@@ -209,11 +199,6 @@ def joined(variance: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def chi_square_tail(statistic: float, dof: int) -> float:
-    """The chance of a larger chi-square.
-
-    Example:
-        >>> round(chi_square_tail(6.634897, 1), 6)
-        0.01
-    """
+    """The chance of a larger chi-square."""
     half = torch.tensor([dof, statistic], dtype=torch.float64) / 2.0
     return torch.special.gammaincc(half[0], half[1]).item()

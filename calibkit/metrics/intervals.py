@@ -125,12 +125,7 @@ def percentiles(draws: np.ndarray, level: float) -> tuple[float, float]:
 
 
 def holm(chances: Mapping[Name, float]) -> dict[Name, float]:
-    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller.
-
-    Example:
-        >>> holm({"a": 0.01, "b": 0.02, "c": 0.5})
-        {'a': 0.03, 'b': 0.04, 'c': 0.5}
-    """
+    """P-values adjusted by Holm's step-down method: the m-th smallest is multiplied by how many are not smaller."""
     adjusted: dict[Name, float] = {}
     worst = 0.0
     for rank, key in enumerate(sorted(chances, key=chances.__getitem__)):

@@ -187,9 +187,6 @@ class Monitor:
             alpha: the chance of "drifted" where nothing has changed, in (0, 0.5].
 
         ValueError tells of a period that was never updated or is in both, or of none.
-
-        Returns:
-            ``Drift(verdict, p, change, z, statistic, dof)``.
         """
         check_alpha(alpha)
         base = [] if reference is None else self._known("reference", reference)
@@ -208,9 +205,6 @@ class Monitor:
             current: the periods; all that are not the reference if None.
             reference: as in :meth:`drift`.
             alpha: for all periods together.
-
-        Returns:
-            ``{period: Drift}``.
 
         Raises:
             ValueError: as :meth:`drift`.

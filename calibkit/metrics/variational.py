@@ -74,9 +74,6 @@ def variational_ece(probs: Array, labels: Array, *, n_bins: int = 15, groups: Ar
         groups: (N,) integers or strings: rows of one group, as the pixels of an image, are in one fold and count as
             one draw.
 
-    Returns:
-        ``TopLabelError``: ``total``, ``over`` and ``under``, each an ``Estimate`` with ``value``, ``low`` and ``high``.
-
     Raises:
         ValueError: bad ``probs``, ``labels`` or ``groups``, ``n_bins`` < 1, fewer than 5 rows or groups.
 
@@ -126,9 +123,6 @@ def variational_calibration_error(
         recalibrator: what g is, such as ``StructuredMatrixScaling()``; a copy is fitted on log-probabilities.
         p: of the norm, from 1 to infinity.
         groups: (N,) integers or strings: rows of one group are in one fold and count as one draw.
-
-    Returns:
-        ``Estimate``; what :func:`variational_ece` says of its interval holds here too.
 
     Raises:
         ValueError: bad ``probs``, ``labels`` or ``groups``, ``p`` < 1, fewer than 5 rows or groups, and whatever the

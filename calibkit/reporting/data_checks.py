@@ -100,11 +100,6 @@ def information(part: HeldOut) -> tuple[float, float]:
     those of the same class: Wilcoxon's of each class against all others, together, with the variance of a random order
     of the labels. It does not mind how rare a class is. By their own word: with the ranks that the probabilities of a
     class expect, for as many samples as it has.
-
-    Example:
-        >>> z = np.repeat([[2.0, 0.0], [0.0, 2.0]], 50, axis=0)
-        >>> [round(x, 1) for x in information(HeldOut(z, np.repeat([0, 1], 50)))]
-        [9.9, 7.6]
     """
     n, k = part.logits.shape
     shares = np.bincount(part.labels, minlength=k) / n
@@ -199,12 +194,6 @@ def by_chance(a: np.ndarray, b: np.ndarray, sign: int = 0) -> float:
     It holds for any sizes and any distribution of the values (N,) and (M,), which are rounded to 50 steps between the
     smallest and the largest. By ``DEALS`` deals of a fixed seed, or by the normal distribution where the chance is
     large. A ``sign`` of 1 counts differences a - b that are as large, 0 those of either sign.
-
-    Example:
-        >>> round(by_chance(np.zeros(4), np.ones(996)), 5)  # all four in the smaller part
-        5e-05
-        >>> round(by_chance(np.array([0.0]), np.append(np.ones(98), 0)), 2)
-        0.02
     """
     values = np.concatenate([a, b])
     n, few, spread = len(values), min(len(a), len(b)), float(np.ptp(values))
@@ -246,10 +235,6 @@ def same_counts(counts: np.ndarray) -> float:
     """The p-value of a chi-square test that two rows of counts (2, K) have the same shares.
 
     Columns where fewer than 5 are expected of either row are pooled.
-
-    Example:
-        >>> round(same_counts(np.array([[60.0, 40.0], [45.0, 55.0]])), 3)  # 4.51 on one degree of freedom
-        0.034
     """
     total = counts.sum()
     rare = counts.sum(0) * counts.sum(1).min() / total < 5

@@ -99,7 +99,7 @@ class LabelReports:
 
     def html(self) -> str:
         """One page that needs no other file."""
-        from calibkit.reporting.elements import cells, document, table
+        from calibkit.reporting.html import cells, document, table
 
         rows = [cells(map(escape, row)) for row in self.rows()]
         parts = [

@@ -96,12 +96,7 @@ def near(report: Report) -> tuple[str, ...]:
 
 
 def gap_of(said: np.ndarray, hit: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
-    """The mean of (N,) probabilities less the share of (N,) hits, with the interval of a mean, over whole groups.
-
-    Example:
-        >>> f"{gap_of(np.array([0.9, 0.7]), np.array([True, False])):.2f}"
-        '0.30 [-0.25, 0.85]'
-    """
+    """The mean of (N,) probabilities less the share of (N,) hits, with the interval of a mean, over whole groups."""
     off = said - hit
     mean = float(off.mean())
     each = off - mean if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], off - mean)

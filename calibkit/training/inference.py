@@ -114,10 +114,6 @@ def blocks_of(n: int, films: tuple[int, ...]) -> np.ndarray:
     """The number of the block that each of n images is in: ``FRAMES`` frames that follow each other in a film.
 
     ``films`` has the first image of each film, 0 before all; empty: the images are no frames, and each is a block.
-
-    Example:
-        >>> np.bincount(blocks_of(26, films=(0, 12)))
-        array([10,  2, 10,  4])
     """
     images = np.arange(n)
     if not films:

@@ -200,10 +200,6 @@ def digest_of(model: nn.Module) -> str:
     """The number of parameters of a network, and a digest of its innermost layers and of its arrays' names and shapes.
 
     Weights, modes, devices and the names of the classes that layers are put together in do not enter.
-
-    Example:
-        >>> digest_of(nn.Linear(3, 2)).partition(", ")[0]
-        '8 parameters'
     """
     innermost = {name: layer for name, layer in model.named_modules() if next(layer.children(), None) is None}
     layers = {name: _NORMALISATION.sub("BatchNorm", _ADDRESS.sub("", repr(layer))) for name, layer in innermost.items()}
@@ -215,10 +211,6 @@ def digest_of(model: nn.Module) -> str:
 def settings_of(loss: nn.Module) -> dict[str, object]:
     """What a loss and its parts were built with, by the name of the argument, as far as they hold it: numbers, texts,
     lists and dicts of them; of arrays of floats a digest.
-
-    Example:
-        >>> settings_of(nn.CrossEntropyLoss(label_smoothing=0.1))
-        {'ignore_index': -100, 'label_smoothing': 0.1, 'reduction': 'mean'}
     """
     found = {}
     for part, module in loss.named_modules():

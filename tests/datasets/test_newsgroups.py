@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from calibkit import data
-from calibkit.data import DATASETS, newsgroups
+from calibkit.data import DATASETS
+from calibkit.data import texts as newsgroups
 
 NAME, RANDOM, CLOSED = "20newsgroups", "20newsgroups_random", "20newsgroups_2000"
 

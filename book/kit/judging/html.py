@@ -17,7 +17,7 @@ from calibkit import plots
 from calibkit._extras import needs
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
-from calibkit.reporting.elements import cells, change, document, figure, lacks, table, text
+from calibkit.reporting.html import cells, change, document, figure, lacks, table, text
 
 with needs("plots"):
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from book.kit.notebook.display_names import shown
 from book.kit.results.leaderboard import METRICS, entries
 from book.kit.sphinx.directives import extension, markdown, table
 from calibkit.metrics.comparison import Estimate
-from calibkit.reporting.elements import change
+from calibkit.reporting.html import change
 
 HEADS = dict(zip(SHOWN, heads("")[1:], strict=True))
 
