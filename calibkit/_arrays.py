@@ -18,7 +18,7 @@ def n_masked(x: object, deepest: int = 64) -> int:
     return int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
 
 
-def detached(x: object) -> object:
+def detached(x: Any) -> Any:
     """A list with its tensors without gradients, which numpy refuses; what is no list as it is."""
     if isinstance(x, list | tuple):
         return [detached(each) for each in x]

@@ -206,13 +206,13 @@ def reliability_by_group(
     return _panels(list(map(literal, found)), list(found.values()), fig, **options)
 
 
-def _panels(titles: list[str], samples: list[Sample], fig: Figure | None, *, counts: bool = True, **options) -> Figure:
+def _panels(titles: list[str], parts: list[Sample], fig: Figure | None, counts: bool = True, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
     signature(_numbers).bind(None, None, **options)  # TypeError of an unknown option, without the name of a function
-    numbers = [_numbers(of.probs, of.labels, **options) for of in samples]  # or it raises, without a figure
-    columns = min(len(samples), COLUMNS)
-    rows, size = -(-len(samples) // columns), SIZE[columns]
+    numbers = [_numbers(of.probs, of.labels, **options) for of in parts]  # or it raises, without a figure
+    columns = min(len(parts), COLUMNS)
+    rows, size = -(-len(parts) // columns), SIZE[columns]
     fig = figure_of(fig, (size * columns, (0.85 * size + 0.42 + 0.25 * counts) * rows + 0.3))
     panels = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for ax, title, of in zip(panels.flat, titles, numbers, strict=False):
@@ -223,9 +223,9 @@ def _panels(titles: list[str], samples: list[Sample], fig: Figure | None, *, cou
         if columns > 2:
             ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         ax.label_outer()
-    for ax in panels.flat[len(samples) :]:
+    for ax in panels.flat[len(parts) :]:
         ax.remove()
-    for ax in panels.flat[max(len(samples) - columns, 0) : len(samples)]:  # the lowest of each column
+    for ax in panels.flat[max(len(parts) - columns, 0) : len(parts)]:  # the lowest of each column
         ax.set_xlabel("confidence")
         ax.tick_params(labelbottom=True)
     fig.legend(*handles, loc="outside upper center", ncols=len(handles[0]), borderpad=0.8, frameon=False)

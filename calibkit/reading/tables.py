@@ -124,7 +124,8 @@ def of_table(
     split, group = (asked[what] or called([what], no_class) for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
     found = class_columns(table, label, others, kind, columns.classes, columns.ignore, (numbered or known[0], known[1]))
-    split, group = (None if name in map(str, columns.ignore or ()) else name for name in (split, group))
+    ignored = {*map(str, columns.ignore or ())}
+    split, group = (None if name in ignored else name for name in (split, group))
     parted = labelled and split is not None
     rows, told = _splits(table[split], str(split)) if parted else ([np.arange(len(table))], [])
     if labelled and label != (asked["label"] or "label"):
@@ -253,7 +254,7 @@ def _check_whole(
         empty = set(EMPTY) - set(found.names)
         text = table[label].astype(str)
         holes[label] = ((table[label].isna() & ~text.isin(found.names)) | text.isin(empty)).to_numpy()
-    if group in table:
+    if group is not None:
         holes[group] = table[group].isna().to_numpy()
     if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
         holes |= {column: np.isnan(x) for column, x in zip(found.columns, outputs.T, strict=True)}

@@ -83,7 +83,7 @@ def test_bad_input_leaves_what_is_there(sample):
     with pytest.raises(ValueError, match="Expected `probs`"):
         comparison.add("one", 2 * probs["one"])
     assert comparison.of("one") == before
-    with pytest.raises(ValueError, match="Expected `name` to be one of one, but got 'two'"):
+    with pytest.raises(ValueError, match="Expected `base` to be one of one, but got 'two'"):
         comparison.difference("one", "two")
     with pytest.raises(ValueError, match="Expected `metric` to be one of ece, but got 'nll'"):
         comparison.of("one", "nll")
