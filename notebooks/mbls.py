@@ -382,9 +382,9 @@ table(
 # (sec-mbls-five)=
 # ## CIFAR-10: every loss, one recipe
 #
-# Twelve losses train the same ResNet-20 by the same short recipe on CIFAR-10, and only the loss differs. MbLS has the
-# paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight. A more accurate
-# ResNet-8 stands beside it.
+# Twelve losses train one ResNet-20 by one short recipe on CIFAR-10, and only the loss differs. MbLS has the
+# paper's settings, $m = 6$ and $\lambda = 0.1$, and takes part a second time without its margin, at half the weight. A more
+# accurate ResNet-8 stands beside it.
 #
 # The network is smaller than the paper's and has 30 of 350 epochs, of which we test the last, so compare directions,
 # not sizes. It sees no crops and has a weight decay of $10^{-4}$, so that cross-entropy becomes over-confident. The
@@ -1062,12 +1062,11 @@ margin. We trained no network with the sum.
 # | in this paper, and taken over by {cite:t}`park2023acls` | 93.20 | 5.85 |
 # | {cite:t}`mukhoti2020calibrating` | 95.05 | 4.35 |
 #
-# Nobody says why, and we have not found the cause. Three things differ. The first is the code as such. The second is
-# the epoch: MbLS tests that of best validation accuracy, the others the last. {ref}`On text <sec-mbls-epochs>` it
-# hardly matters, on images we know little of it. The third is clipping: the code of {cite:t}`mukhoti2020calibrating`
-# sums the loss over the batch before it clips the gradient, unless told otherwise, while that of MbLS takes the mean.
-# All other losses have a higher printed accuracy than this CE, so there a part of the gain of MbLS, and of ACLS, may be
-# due to a weak CE.
+# Nobody says why, and we have not found the cause. Three things differ: the code as such; the epoch, of best validation
+# accuracy for MbLS and the last for the others; and the clipping. {ref}`On text <sec-mbls-epochs>` the epoch hardly
+# matters, on images we know little of it. The code of {cite:t}`mukhoti2020calibrating` sums the loss over the batch
+# before it clips the gradient, unless told otherwise, while that of MbLS takes the mean. All other losses have a higher
+# printed accuracy than this CE, so there a part of the gain of MbLS, and of ACLS, may be due to a weak CE.
 #
 # On Tiny-ImageNet that cannot be said. The 3.73% that the paper prints for CE is the lowest ECE that is
 # {ref}`reported for CE and a ResNet-50 there <sec-others-losses>`.
