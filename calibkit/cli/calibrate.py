@@ -18,7 +18,7 @@ from calibkit._checks import check_bins, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
-from calibkit.reading.columns import SCORES
+from calibkit.reading.columns import SCORES, in_order
 from calibkit.reading.files import opened, suffix_of
 
 if TYPE_CHECKING:
@@ -68,16 +68,17 @@ def _apply(args: argparse.Namespace) -> None:
         print(f"these are the {len(given.test.outputs)} test rows; those of val are left out", file=sys.stderr)
     part = given.test or given.val
     one = is_one_column(part.outputs)
-    order = _columns(calibrate.classes, given.classes, 2 if one else part.outputs.shape[-1], one=one)
+    order = _columns(calibrate.classes, given.classes, one=one)
     outputs = outputs_of(part, given.kind, "", calibrate.floor)
     if outputs.floor is not None and calibrate.floor is None:
         raise expected("source", "logits, as what the calibrator was fitted to", "probabilities")
     for finding in outputs.findings:
         print(finding.text, file=sys.stderr)
-    logits = outputs.logits[:, order]
+    logits = outputs.logits[:, order] if order else outputs.logits
     if one and given.kind == "logits":  # of the class that was fitted, beside 0
         logits = logits - logits[:, :1]
-    probs = calibrate(logits)[:, np.argsort(order)]
+    probs = calibrate(logits)
+    probs = probs[:, np.argsort(order)] if order else probs
     if calibrate.key() == "identity" and outputs.given is not None:
         probs = outputs.given.astype(float)  # as they were given, zeros too
     known = (names for names in (given.classes, calibrate.classes) if len(names) == probs.shape[1])
@@ -92,21 +93,25 @@ def _apply(args: argparse.Namespace) -> None:
         print(_json(probs, classes))
     else:
         others = given.others
-        if others is not None and suffix_of(Path(args.source)).startswith((".csv", ".tsv", ".txt")):
+        is_text = suffix_of(Path(args.source)).startswith((".csv", ".tsv", ".txt"))
+        if others is not None and is_text and suffix_of(args.out) in _TABLES:
             others = opened(Path(args.source), (), list)[list(others)]  # as it stands there: 007, NA
         WRITERS[suffix_of(args.out)](args.out, probs, classes, others, said)
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
-def _columns(fitted: tuple[str, ...], given: tuple[str, ...], n_classes: int, *, one: bool) -> list[int]:
-    """Where each class that was fitted stands among the columns given, or ``one``: all in order without any names."""
+def _columns(fitted: tuple[str, ...], given: tuple[str, ...], *, one: bool) -> list[int]:
+    """Where each class that was fitted stands among the columns given, or ``one``; none where nothing has names.
+
+    Without names classes were fitted in the order that labels would have as positions.
+    """
     if one and len(fitted) == 1:
         given = given[-1:]
     if given and fitted and sorted(fitted) != sorted(given):
         raise expected("source", f"with the column{'s' * (len(fitted) > 1)} {', '.join(fitted)}", ", ".join(given))
     if one and given == ("0",) and not fitted:
         return [1, 0]
-    return [given.index(name) for name in fitted] if len(given) > 1 and fitted else list(range(n_classes))
+    return [given.index(name) for name in fitted or in_order(given)] if len(given) > 1 else []
 
 
 def _as_npy(path: Path, probs: np.ndarray, *_: Any) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from calibkit._checks import check_choice, check_int, expected
 from calibkit._extras import needs
 from calibkit._folders import cache
-from calibkit.data import texts as _texts
+from calibkit.data import texts
 from calibkit.data.order import arranged, halves, subset
 from calibkit.data.texts import word_vectors
 
@@ -174,7 +174,7 @@ def load_split(name: str, split: SplitName, *, seed: int = 0) -> Split:
         inputs = [inputs[i] for i in chosen] if spec.kind == "text" else inputs[chosen]
         labels = labels[chosen]
     if spec.kind == "text":
-        inputs = _texts.encode(inputs, vocabulary(name, seed=seed), *spec.shape)
+        inputs = texts.encode(inputs, vocabulary(name, seed=seed), *spec.shape)
     if spec.kind == "dense":
         labels = np.where(labels == spec.void, np.int16(IGNORE), labels)
     return Split(inputs, labels)
@@ -195,11 +195,11 @@ def vocabulary(name: str, *, seed: int = 0) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def _vocabulary(name: str, seed: int, folder: Path) -> tuple[str, ...]:
-    texts, labels = _read(name, "train")
+    messages, labels = _read(name, "train")
     spec = DATASETS[name]
     if spec.closed_vocabulary:
-        return _texts.vocabulary(texts, spec.n_tokens, unknown=())
-    return _texts.vocabulary((texts[i] for i in _carve(spec, labels, "train", seed)), spec.n_tokens)
+        return texts.vocabulary(messages, spec.n_tokens, unknown=())
+    return texts.vocabulary((messages[i] for i in _carve(spec, labels, "train", seed)), spec.n_tokens)
 
 
 def _carve(spec: Dataset, labels: np.ndarray, split: str, seed: int) -> np.ndarray:
@@ -235,8 +235,8 @@ def _read(name: str, split: str) -> tuple[np.ndarray | list[str], np.ndarray]:
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing: run `calibkit data prepare {spec.base or name}`")
     if spec.kind == "text":
-        texts, labels = zip(*map(_texts.messages, paths), strict=True)
-        return [text for part in texts for text in part], np.concatenate(labels)
+        parts, labels = zip(*map(texts.messages, paths), strict=True)
+        return [text for part in parts for text in part], np.concatenate(labels)
     return arranged(spec.base or name, split, paths)
 
 

@@ -106,8 +106,9 @@ class CalibratedClassifier(MetaEstimatorMixin, Classifier):
         prefit = isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
         if prefit:
             check_is_fitted(self.estimator)
-            for name in [*["groups"][groups is None :], *fit_params]:
-                raise expected(name, "None where nothing is split or fitted", f"{name} beside a fitted classifier")
+            if unused := [*fit_params] if groups is None else ["groups"]:
+                want = "None where nothing is split or fitted"
+                raise expected(unused[0], want, f"{unused[0]} beside a fitted classifier")
             fitted, held_out = [self.estimator], [np.arange(len(y))]
         else:
             folds = _folds(self.cv, X, y, groups)

@@ -114,7 +114,7 @@ def class_columns(
         raise expected("source", want, f"the columns {listed(table.columns)}; the classes' columns are missing")
     names, of_kind = without_prefix(found, said)
     if not said or not said <= {*names}:  # which else are their order
-        names, of_kind = without_prefix(found := _in_order(found), said)
+        names, of_kind = without_prefix(found := in_order(found), said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         of_kind = of_kind or PREFIXES.get(f"{found[0].lower()}_")
         both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
@@ -123,12 +123,12 @@ def class_columns(
     return Classes(found, names, of_kind, told)
 
 
-def _in_order(found: list[str]) -> list[str]:
+def in_order(found: Sequence[str]) -> list[str]:
     """Columns as labels that are positions count them: by their numbers, as 10 comes after 2, and "no" before "yes"."""
     word = found[0].rstrip("0123456789")
     if all(name.startswith(word) and name[len(word) :].isdecimal() for name in found):
         return sorted(found, key=lambda name: int(name[len(word) :]))
-    return found[::-1] if _ends(found[::-1]) in PAIRS else found
+    return list(found[::-1] if _ends(found[::-1]) in PAIRS else found)
 
 
 def _ends(names: Sequence[str]) -> tuple[str, ...]:

@@ -125,9 +125,8 @@ def of_table(
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
     found = class_columns(table, label, others, kind, columns.classes, columns.ignore, (numbered or known[0], known[1]))
     ignored = {*map(str, columns.ignore or ())}
-    split, group = (None if name in ignored else name for name in (split, group))
-    parted = labelled and split is not None
-    rows, told = _splits(table[split], str(split)) if parted else ([np.arange(len(table))], [])
+    split, group = (name if labelled and name not in ignored else None for name in (split, group))
+    rows, told = ([np.arange(len(table))], []) if split is None else _splits(table[split], split)
     if labelled and label != (asked["label"] or "label"):
         told.insert(0, f"labels: {label!r}")
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
@@ -138,7 +137,7 @@ def of_table(
         names, column = listed(sorted(set(labels))), found.columns[0]
         want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
         raise expected(str(label), want, names)
-    groups = table[group] if group in table else None
+    groups = None if group is None else table[group]
     if groups is not None:
         groups = groups.to_numpy() if groups.dtype.kind in "iu" else groups.factorize()[0]
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]

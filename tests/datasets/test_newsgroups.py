@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from calibkit import data
-from calibkit.data import DATASETS
-from calibkit.data import texts as newsgroups
+from calibkit.data import DATASETS, texts
 
 NAME, RANDOM, CLOSED = "20newsgroups", "20newsgroups_random", "20newsgroups_2000"
 
@@ -27,13 +26,13 @@ def test_words():
         ("\n\nheader: empty", ["header", "empty"]),
         ("Subject: x\n\n", []),
     ):
-        assert newsgroups.words(text) == by_translation(text) == found
+        assert texts.words(text) == by_translation(text) == found
 
 
 def test_a_long_message_keeps_its_end_and_a_short_one_is_padded_in_front():
-    vocabulary = newsgroups.vocabulary(["a a b b c", "c d"], 5)
+    vocabulary = texts.vocabulary(["a a b b c", "c d"], 5)
     assert vocabulary == ("<padding>", "<unknown>", "a", "b", "c")  # all three twice; d once: no room
-    tokens = newsgroups.encode(["a b c d", "b", ""], vocabulary, 3)
+    tokens = texts.encode(["a b c d", "b", ""], vocabulary, 3)
     assert tokens.tolist() == [[3, 4, 1], [0, 0, 3], [0, 0, 0]]
     assert tokens.dtype == np.int32
 
@@ -57,8 +56,8 @@ def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
     folder = data.files(NAME)["train"][0].parent
     folder.mkdir()
-    for split, texts in (("train", [f"word{i}" for i in range(910)]), ("test", ["Subject: x\n\nnew word0"])):
-        rows = [json.dumps({"group": "a", "id": "1", "text": text}) for text in texts]
+    for split, bodies in (("train", [f"word{i}" for i in range(910)]), ("test", ["Subject: x\n\nnew word0"])):
+        rows = [json.dumps({"group": "a", "id": "1", "text": text}) for text in bodies]
         (folder / f"{split}.jsonl").write_text("\n".join(rows))
     with pytest.raises(ValueError, match="Expected `name` to be a data set of kind text, but got 'camvid'"):
         data.vocabulary("camvid")
@@ -117,11 +116,11 @@ def test_real_sizes_and_classes(real):
 @pytest.mark.data(NAME)
 def test_real_tokens_decode_to_the_words_of_the_message(real):
     splits, vocabulary = real
-    texts, labels = newsgroups.messages(data.files(NAME)["test"][0])
+    messages, labels = texts.messages(data.files(NAME)["test"][0])
     np.testing.assert_array_equal(labels, splits["test"].labels)
     known = set(vocabulary)
-    for text, row in list(zip(texts, splits["test"].inputs, strict=True))[::50]:
-        expected = [word if word in known else newsgroups.UNKNOWN for word in by_translation(text)[-1000:]]
+    for text, row in list(zip(messages, splits["test"].inputs, strict=True))[::50]:
+        expected = [word if word in known else texts.UNKNOWN for word in by_translation(text)[-1000:]]
         assert [vocabulary[token] for token in row if token] == expected
         assert (row[: len(row) - len(expected)] == 0).all()
 

@@ -189,6 +189,8 @@ def test_groups_may_have_names_and_none_may_be_missing(sample):
     frame.loc[3, "group"] = None
     with pytest.raises(ValueError, match="with a value in each row, but got none in 'group' of row 4"):
         read(frame, kind="logits")
+    for group in (None, "site"):  # rows without labels, as of `apply`, need none
+        assert read(frame[:5], kind="logits", group=group, labelled=False).val.outputs.shape == (5, 3)
 
 
 def test_columns_that_are_carried_stand_as_they_stood(sample, tmp_path, monkeypatch):
@@ -214,6 +216,9 @@ def test_numbered_columns_of_a_calibrator_that_was_fitted_on_arrays(sample, tmp_
     z, y = sample(300, k=11)
     fitted = calibrator("vector_scaling").fit(z, y)
     fitted.save("v.npz")
-    pd.DataFrame({f"logit_{k}": z[:, k] for k in sorted(range(11), key=str)}).to_csv("new.csv", index=False)
-    assert main(["apply", "v.npz", "new.csv", "--out", "out.csv"]) == 0
-    np.testing.assert_allclose(pd.read_csv("out.csv").filter(like="prob_"), fitted(z), rtol=1e-12)
+    new = pd.DataFrame({f"logit_{k}": z[:, k] for k in sorted(range(11), key=str)})
+    for more in ({}, {"label": y}):  # where labels name columns these stand as they stood
+        new.assign(**more).to_csv("new.csv", index=False)
+        assert main(["apply", "v.npz", "new.csv", "--out", "out.csv"]) == 0
+        found = pd.read_csv("out.csv")[[f"prob_{k}" for k in range(11)]]
+        np.testing.assert_allclose(found, fitted(z), rtol=1e-12)
