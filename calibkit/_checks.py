@@ -16,7 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, n_masked, of_own_types, two_columns
+from calibkit._arrays import (
+    BLOCK_BYTES,
+    blocks,
+    by_number,
+    detached,
+    is_one_column,
+    n_masked,
+    of_own_types,
+    two_columns,
+)
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
@@ -100,7 +109,7 @@ def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:
     try:
         y = to_tensor(name, x)
     except ValueError:
-        if not _are_strings(name, x):
+        if not any(isinstance(first, str | bytes) for first in to_array(name, x).reshape(-1)[:1].tolist()):
             raise
         raise expected(name, "integers", f"strings; {NUMBERED.format(name.split()[-1], 'the alphabet')}") from None
     if y.ndim != 1 or n_rows not in (None, len(y)):
@@ -127,11 +136,6 @@ def are_many(y: Tensor, probs: Tensor | None = None) -> bool:
     return any(bool(((of.sum(1) - 1).abs() > ROUNDED).any()) for of in both)
 
 
-def _are_strings(name: str, x: object) -> bool:
-    """Whether what is no tensor, nor becomes one, is an array, a list or a column of strings."""
-    return any(isinstance(first, str | bytes) for first in to_array(name, x).reshape(-1)[:1].tolist())
-
-
 def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.device, name: str = "labels") -> Tensor:
     """(N,) int64 labels in [0, K) on ``device``."""
     y = check_integers(name, labels, n_rows).to(device, torch.int64)
@@ -146,7 +150,10 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
     return y
 
 
-def _check_matrix(name: str, z: Tensor) -> Tensor:
+def _check_matrix(name: str, z: Tensor, given: object) -> Tensor:
+    columns = list(getattr(given, "columns", ()))
+    if (wanted := by_number(columns)) and wanted != columns:
+        raise expected(name, f"with the columns {', '.join(wanted)}, which labels count", ", ".join(columns))
     if not z.is_floating_point():
         raise expected(name, "floating point", f"dtype {z.dtype}")
     if z.ndim != 2:
@@ -159,7 +166,7 @@ def _check_matrix(name: str, z: Tensor) -> Tensor:
 
 def check_logits(logits: object, name: str = "logits") -> Tensor:
     """(N, K) finite logits, float32 or float64 as given (half precision becomes float32), and not probabilities."""
-    z = _check_matrix(name, two_columns(to_tensor(name, logits), probs=False))
+    z = _check_matrix(name, two_columns(to_tensor(name, logits), probs=False), logits)
     total = float(z.sum())
     # A finite sum means every entry is finite; only a non-finite one (it may be an overflow) needs the second look.
     if not math.isfinite(total) and not all(bool(torch.isfinite(z[b]).all()) for b in blocks(len(z), z.shape[1], 8)):
@@ -206,7 +213,7 @@ def check_held_out(
 def scan_probs(probs: object, name: str = "probs") -> tuple[Tensor, Tensor]:
     """(N, K) probabilities, in [0, 1] and with rows that sum to 1; and the (N,) largest of each row, in one pass."""
     given = to_tensor(name, probs)
-    p = _check_matrix(name, two_columns(given, probs=True))
+    p = _check_matrix(name, two_columns(given, probs=True), probs)
     tolerance = SUM_TOLERANCE + torch.finfo(given.dtype).eps
     slices = blocks(len(p), p.shape[1], p.element_size(), 4 * BLOCK_BYTES if p.device.type == "cpu" else 1 << 30)
     low, total, high = (p.new_empty(n) for n in (len(slices), len(p), len(p)))

@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 import torch
 from drawn_logits import logits
+from scipy.special import softmax
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, RepeatedStratifiedKFold, cross_val_predict
 
 from calibkit.calibrators import TemperatureScaling
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
+from calibkit.metrics import accuracy
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +191,23 @@ def test_one_column_that_is_called_as_a_class_is_of_it():
         assert fitted.classes_[1] == name[6:] and (fitted.predict(frame) == y).all()
 
 
-def test_columns_called_false_and_true_beside_labels_that_are():
+@pytest.mark.parametrize(("columns", "sign"), [(["False", "True"], 1), (["True", "False"], -1), (["pos", "neg"], -1)])
+def test_columns_called_false_and_true_beside_labels_that_are(columns, sign):
     z = np.random.default_rng(0).normal(size=(200, 2))
     y = z[:, 1] + np.random.default_rng(1).logistic(size=200) > z[:, 0]
-    fitted = LogitCalibrator().fit(pd.DataFrame(z, columns=["False", "True"]), y)
-    assert fitted.classes_.tolist() == [False, True]
+    fitted = LogitCalibrator().fit(pd.DataFrame(z[:, ::sign], columns=columns), y)
+    assert fitted.classes_.tolist() == [False, True][::sign]
+
+
+def test_columns_are_counted_by_their_numbers():
+    """Sorted as text, class_10 stands before class_2; arrays have no names, so functions of arrays refuse the table."""
+    y = np.random.default_rng(0).integers(0, 11, 300)
+    z = np.random.default_rng(1).normal(size=(300, 11)) + 3 * np.eye(11)[y]
+    frame = pd.DataFrame(z, columns=[f"class_{k}" for k in range(11)])
+    mixed = frame[sorted(frame.columns)]
+    fitted = LogitCalibrator().fit(mixed, y)
+    assert (fitted.classes_ == [0, 1, 10, *range(2, 10)]).all()
+    assert fitted.score(mixed, y) == LogitCalibrator().fit(frame, y).score(frame, y) == accuracy(softmax(z, 1), y)
+    for refused in (TemperatureScaling().fit, lambda z, y: accuracy(z.apply(softmax, 1, raw=True), y)):
+        with pytest.raises(ValueError, match="the columns class_0, class_1, class_2, .*, but got .* class_10, class_2"):
+            refused(mixed, y)

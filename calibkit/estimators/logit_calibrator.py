@@ -16,7 +16,7 @@ from calibkit.calibrators import calibrator
 from calibkit.fitting.base import Calibrator
 from calibkit.fitting.file_header import names_of
 from calibkit.fitting.sigmoid import Sigmoid
-from calibkit.reading.columns import without_prefix
+from calibkit.reading.columns import in_order, without_prefix
 
 with needs("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -54,7 +54,7 @@ class LogitCalibrator(Classifier):
         classes: (K,) the class of each column. None (default): the names of the columns, without a common prefix such
             as ``logit_``, where the labels, as text, are among them; else the sorted labels where all K occur, but that
             text is refused where columns have other names; else the labels are taken to be column numbers in [0, K),
-            with a warning where none is 0.
+            with a warning where none is 0. Numbers in the names of columns count them.
 
     Attributes:
         calibrator_: the fitted calibrator.
@@ -96,6 +96,8 @@ class LogitCalibrator(Classifier):
             classes = named
         else:
             classes = _classes_of(y, max(X.shape[1], 2))
+            if len(set(columns)) == len(classes):
+                classes = classes[[in_order(columns).index(name) for name in columns]]
         if classes.shape != (max(X.shape[1], 2),):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
         kinds = {type(each) for each in classes.tolist()}

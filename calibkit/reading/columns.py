@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from calibkit._arrays import by_number
 from calibkit._checks import ROUNDED, expected
 
 if TYPE_CHECKING:
@@ -125,10 +126,7 @@ def class_columns(
 
 def in_order(found: Sequence[str]) -> list[str]:
     """Columns as labels that are positions count them: by their numbers, as 10 comes after 2, and "no" before "yes"."""
-    word = found[0].rstrip("0123456789")
-    if all(name.startswith(word) and name[len(word) :].isdecimal() for name in found):
-        return sorted(found, key=lambda name: int(name[len(word) :]))
-    return list(found[::-1] if _ends(found[::-1]) in PAIRS else found)
+    return by_number(found) or list(found[::-1] if _ends(found[::-1]) in PAIRS else found)
 
 
 def _ends(names: Sequence[str]) -> tuple[str, ...]:
