@@ -42,11 +42,11 @@ def of_own_types(x: Any, array: np.ndarray) -> np.ndarray:
     return x.to_numpy(dtype=np.result_type(*types))
 
 
-def by_number(names: Sequence[object]) -> list[str]:
+def numbered(names: Sequence[object]) -> list[str]:
     """Texts that are one word with different numbers, by these numbers, as 10 comes after 2; of others none.
 
     Example:
-        >>> by_number(["class_0", "class_10", "class_2"]), by_number(["0", "cat"])
+        >>> numbered(["class_0", "class_10", "class_2"]), numbered(["0", "cat"])
         (['class_0', 'class_2', 'class_10'], [])
     """
     texts = [name for name in names if isinstance(name, str)]

@@ -16,16 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import (
-    BLOCK_BYTES,
-    blocks,
-    by_number,
-    detached,
-    is_one_column,
-    n_masked,
-    of_own_types,
-    two_columns,
-)
+from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, n_masked, numbered, of_own_types, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
@@ -152,7 +143,7 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
 
 def _check_matrix(name: str, z: Tensor, given: object) -> Tensor:
     columns = list(getattr(given, "columns", ()))
-    if (wanted := by_number(columns)) and wanted != columns:
+    if (wanted := numbered(columns)) and wanted != columns:
         raise expected(name, f"with the columns {', '.join(wanted)}, which labels count", ", ".join(columns))
     if not z.is_floating_point():
         raise expected(name, "floating point", f"dtype {z.dtype}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibkit._arrays import by_number
+from calibkit._arrays import numbered
 from calibkit._checks import ROUNDED, expected
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def class_columns(
 
 def in_order(found: Sequence[str]) -> list[str]:
     """Columns as labels that are positions count them: by their numbers, as 10 comes after 2, and "no" before "yes"."""
-    return by_number(found) or list(found[::-1] if _ends(found[::-1]) in PAIRS else found)
+    return numbered(found) or list(found[::-1] if _ends(found[::-1]) in PAIRS else found)
 
 
 def _ends(names: Sequence[str]) -> tuple[str, ...]:
