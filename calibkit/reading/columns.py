@@ -228,8 +228,8 @@ def _doubtful(said: set[str], found: Sequence[str]) -> list[str]:
     unnamed = [name for name in found if name not in said]
     if not said or not said <= set(found):  # labels that are positions, or wrong
         return [name for name in unnamed if name.lower() in NO_CLASSES]
-    numbered = all(name.isdecimal() for name in said)  # of numbered classes one may have no sample
-    return [name for name in unnamed if not (numbered and name.isdecimal())]
+    digits = all(name.isdecimal() for name in said)  # of numbered classes one may have no sample
+    return [name for name in unnamed if not (digits and name.isdecimal())]
 
 
 def _sum_to_1(table: DataFrame, names: list[str]) -> bool:
