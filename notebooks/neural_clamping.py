@@ -15,7 +15,7 @@
 # # Neural Clamping
 #
 # ```{brief} neural_clamping
-# **Paper** {cite:t}`tang2024neural` (NC), its preprint of 2022. The article may differ. **Code** `calibkit/calibrators/neural_clamping/`.
+# **Paper** {cite:t}`tang2024neural` (NC), its preprint of 2022. The article may differ. **Code** `calibkit/calibrators/neural_clamping.py`.
 #
 # **They claim** that one learned image, added to every input, together with one temperature "significantly outperforms state-of-the-art post-processing calibration methods". With the focal loss, its printed ECE is below that of six rivals.
 #
