@@ -586,7 +586,8 @@ table(
 # (sec-comparison-accurate)=
 # ### Networks that are more accurate
 #
-# Our ResNet-20 is right on 87% of the images of CIFAR-10, and the papers' networks on 92 to 96%. So we trained three more. They have
+# Our ResNet-20 is right on 87% of the images of CIFAR-10, and the papers' convolutional networks on 92 to 96%. So we
+# trained three more. They have
 # crops and five or ten times the weight decay of the ResNet-20, so more than the network differs.
 #
 # - The **ResNet-8** is wide and has few layers. After 20 epochs it is right on 92%.
