@@ -86,6 +86,26 @@ def test_calarena_and_sketch_are_counted_as_in_their_files():
     assert (plain.max() - plain.min() < 1e-6).all() and "On 7 of 7 the uncalibrated ECE is the same" in said
 
 
+def test_how_many_of_their_networks_the_papers_print():
+    """Of Table 1 of class-wise loss scaling eight; of CalArena's in the comparison all but three."""
+    printed, rows = load("paper").query("source == 'printed'"), load("third_party")
+    cells = {
+        source: {*map(tuple, of[["dataset", "model"]].to_numpy())}
+        for source, of in [("paper", printed), *rows.groupby("source")]
+    }
+    table = printed.query("paper == 'class_loss_scaling' and table == '1'")
+    ten = {*map(tuple, table[["dataset", "model"]].to_numpy())}
+    run = cells["h-calibration"]
+    page = (ROOT / "book" / "replications.md").read_text()
+    assert (len(ten & run), len(ten), len(run - ten)) == (8, 10, 7)
+    assert "on eight of the ten networks of the paper's Table 1 and on seven others" in page
+    assert len(cells["calarena"]) == 28 and "has 28 image networks" in page
+    beside = {cell for cell in cells["calarena"] - cells["paper"] if cell[0].startswith("cifar") or cell[0] == "cub200"}
+    assert beside == {("cifar10", "lenet5"), ("cifar100", "lenet5"), ("cub200", "resnet50")}
+    said = "Three of them no paper prints, a LeNet-5 for each CIFAR and a ResNet-50 for CUB."
+    assert said in (ROOT / "notebooks" / "comparison.py").read_text()
+
+
 def test_what_the_training_losses_are_said_to_have():
     said = {name: " ".join(page.block(name)[0]) for name in ("log", "smoothing", "flsd", "baseline")}
     assert "21 of 21 printed numbers are in the logs" in said["log"]
