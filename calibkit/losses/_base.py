@@ -31,7 +31,11 @@ def check_values(name: str, values: Tensor, n: int, *, ignored: Tensor | None = 
     wrong = (values < 0) | (values >= n)
     if ignored is not None:
         wrong &= ~ignored
-    if wrong.any():
+    try:
+        found = bool(wrong.any())
+    except RuntimeError:  # within torch.func.vmap, which lets nobody read a value
+        return
+    if found:
         raise expected(name, f"in [0, {n}){or_else}", int(values[wrong][0]))
 
 
@@ -85,6 +89,11 @@ def mean(values: Tensor, keep: Tensor) -> Tensor:
 def cross_entropy(z: Tensor, y: Tensor) -> Tensor:
     """-log p_y of each row: (M, K), (M,) -> (M,)."""
     return F.cross_entropy(z, y, reduction="none")
+
+
+def residuals(z: Tensor, y: Tensor) -> Tensor:
+    """Probabilities less the one-hot labels: (M, K), (M,) -> (M, K); torch's own ``one_hot`` refuses ``vmap``."""
+    return torch.softmax(z, 1) - (torch.arange(z.shape[1], device=z.device) == y[:, None]).to(z.dtype)
 
 
 class Loss(nn.Module):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from calibkit.losses._base import Loss
+from calibkit.losses._base import Loss, residuals
 
 
 class Brier(Loss):
@@ -20,11 +19,11 @@ class Brier(Loss):
     Differs from the paper: not at all; some codes also divide by K when they report it as a metric.
 
     Example:
+        >>> import torch
         >>> loss = Brier()
         >>> loss(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))
         tensor(0.2557)
     """
 
     def _each(self, z: Tensor, y: Tensor) -> Tensor:
-        p = torch.softmax(z, 1)
-        return (p - torch.nn.functional.one_hot(y, z.shape[1])).square().sum(1)
+        return residuals(z, y).square().sum(1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from calibkit.losses._base import PenalisedLoss
+from calibkit.losses._base import PenalisedLoss, residuals
 
 
 class MDCA(PenalisedLoss):
@@ -28,11 +27,11 @@ class MDCA(PenalisedLoss):
     absolute value.
 
     Example:
+        >>> import torch
         >>> loss = MDCA()
         >>> loss.penalty(torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]]), torch.tensor([0, 2, 3]))
         tensor(0.1056)
     """
 
     def _penalty(self, z: Tensor, y: Tensor, keep: Tensor) -> Tensor:
-        gaps = torch.softmax(z, 1) - torch.nn.functional.one_hot(y, z.shape[1])
-        return ((gaps * keep[:, None]).sum(0) / keep.sum().clamp(min=1)).abs().mean()
+        return ((residuals(z, y) * keep[:, None]).sum(0) / keep.sum().clamp(min=1)).abs().mean()

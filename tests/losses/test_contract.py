@@ -177,6 +177,18 @@ class TestInATrainingLoop:
         torch.compiler.reset()
 
 
+@pytest.mark.parametrize(("name", "options"), [form for form in FORMS if form[0] != "cpc"])
+def test_gradient_of_each_sample_by_vmap(name, options, batch):
+    """As ``torch.func`` takes them, each sample a batch of its own; CPC has no second derivative, which that needs."""
+    loss = make(name, **options)
+    arguments = inputs(loss, *batch)
+    slopes = torch.func.vmap(torch.func.grad(lambda *sample: loss(*(x[None] for x in sample))))(*arguments)
+    for i, slope in enumerate(slopes):
+        logits = batch[0][i : i + 1].clone().requires_grad_()
+        want = torch.autograd.grad(loss(logits, *(x[i : i + 1] for x in arguments[1:])), logits)[0]
+        assert torch.allclose(slope, want[0], rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_reads_no_value_back_from_the_device(name):
     """Meta tensors have no values: any ``.item()``, ``if`` or mask on one raises, as it would stall a GPU."""
