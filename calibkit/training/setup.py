@@ -190,7 +190,7 @@ def set_up(
         loss.forget()
     if recipe.n_tokens is not None:
         splits = {name: split._replace(inputs=split.inputs[:, -recipe.n_tokens :]) for name, split in splits.items()}
-    model = model.to(device, memory_format=torch.channels_last)
+    model = model.to(device, dtype_of(recipe), memory_format=torch.channels_last)
     if fabric.world_size > 1 and device.type == "cuda":
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     network, optimizer = fabric.setup(torch.compile(model) if compile else model, optimizer_of(model, recipe))

@@ -46,6 +46,17 @@ def test_a_compiled_network_trains_to_the_same_logits(tmp_path, monkeypatch):
     np.testing.assert_allclose(two.test_logits, one.test_logits, rtol=1e-10, atol=1e-10)
 
 
+def test_a_network_in_another_precision_is_that_of_the_recipe(tmp_path):
+    """Of the same numbers, in double precision and in single."""
+    recipe = Recipe(1, batch_size=500, precision="32-true")
+    one, two = (
+        fit(model, nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path / str(i), device="cpu").test_logits
+        for i, model in enumerate((digits_model(), digits_model().float()))
+    )
+    assert one.dtype == np.float32
+    np.testing.assert_array_equal(one, two)
+
+
 def test_another_recipe_does_not_take_over_a_folder(tmp_path):
     fit(digits_model(), nn.CrossEntropyLoss(), "digits", Recipe(1, precision="64-true"), folder=tmp_path)
     with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
