@@ -1,5 +1,9 @@
 """Train-time losses: ``loss("mbls margin=6")(logits, labels) -> scalar``.
 
+MMCE, MDCA, CRL and the ranking form of ACLS compare the rows of a batch with each other, so they need all rows of a
+step at once. The others are means over the rows that count: those of parts of a batch, weighted by their numbers of
+such rows, add up to that of the whole.
+
 Each has the option ``ignore_index``, the label of rows that do not count: -100. ValueError tells of an option that is
 unknown or out of the range that its text states.
 """

@@ -28,8 +28,9 @@ class Recipe:
         augment: "crop+flip": random crop from 4 pixels of black padding, and horizontal flip; "flip"; "none".
         uncropped: last epochs in which "crop+flip" only flips.
         keep: "last" or "best" (by validation accuracy) epoch's weights.
-        precision: of the forward and backward pass: "bf16-mixed" or "32-true" or "64-true". The first is single
-            precision on a processor without bfloat16, where it took nine times as long.
+        precision: of the network's forward and backward pass: "bf16-mixed" or "32-true" or "64-true". The first is
+            single precision on a processor without bfloat16, where it took nine times as long. The loss gets logits of
+            torch's default dtype, single precision, with each of the three.
         optimizer: "sgd", "adam" or "adamw".
         n_tokens: last tokens of a text that are read; None: all that the data set keeps.
         vectors: "glove": a text network's word vectors are those of :func:`calibkit.data.word_vectors`; None: learnt.

@@ -66,7 +66,8 @@ def fit(
         model: network from images (N, C, H, W), or tokens (N, L), to logits (N, K), or (N, K, H, W) for dense
             prediction; its fresh weights are the starting point. Its layers and their shapes tell it from another.
         loss: ``loss(logits, labels) -> scalar``, one of LOSSES or any module. The numbers and texts among its
-            attributes, and its arrays of floats, tell it from another, as they are when ``fit`` is called.
+            attributes, and its arrays of floats, tell it from another, as they are when ``fit`` is called. What it
+            changes in training, as a count of steps, belongs in buffers: a checkpoint keeps these and nothing else.
         data: name of a data set.
         recipe: what to do.
         folder: where the run's files go.
