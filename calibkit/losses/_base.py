@@ -72,6 +72,9 @@ def as_rows(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, 
     if logits.ndim < 2 or logits.shape[1] < 2 or logits.numel() == 0:
         raise expected("logits", "of shape (N, K, *) with N >= 1 and K >= 2", f"shape {tuple(logits.shape)}")
     n_classes = logits.shape[1]
+    if isinstance(labels, Tensor) and labels.shape == logits.shape:  # one-hot, or mixed
+        cure = "one-hot rows become integers by argmax(1), and the loss of mixed labels is a weighted mean of two"
+        raise expected("labels", "integers, one a row", f"a number for each of {n_classes} classes; {cure}")
     y = check_integers("labels", labels, logits.shape[:1] + logits.shape[2:], logits.device)
     ignored = y == ignore_index
     check_values("labels", y, n_classes, ignored=ignored, or_else=f" or {ignore_index}")
@@ -203,6 +206,8 @@ class RankedLoss(PenalisedLoss):
     def _check(self, index: Tensor | None, labels: Tensor) -> Tensor | None:
         if not self.uses_index:
             return None
+        if index is None:
+            raise expected("index", "the samples' positions, as in loss(logits, labels, index)", "None")
         flat = check_integers("index", index, labels.shape, self.counts.device)
         check_values("index", flat, self.n_samples)
         return flat

@@ -227,6 +227,8 @@ BAD_INPUTS = [
     (Z[:, :1], Y * 0, r"`logits` to be of shape .* but got shape \(4, 1\)"),
     (Z[:0], Y[:0], r"`logits` to be of shape .* but got shape \(0, 3\)"),
     (Z, [0, 1, 2, 0], "`labels` to be a torch tensor, but got list"),
+    (Z, Z.softmax(1), "`labels` to be integers, .*, but got a number for each of 3 classes; .* a weighted mean of two"),
+    (Z, torch.eye(3).long()[Y], r"`labels` to be integers, .*; one-hot rows become integers by argmax\(1\)"),
     (Z, Y[:, None], r"`labels` to be of shape \(4,\), but got shape \(4, 1\)"),
     (Z[:, :, None], Y, r"`labels` to be of shape \(4, 1\), but got shape \(4,\)"),
     (Z, Y.float(), "`labels` to be integers, but got dtype torch.float32"),

@@ -104,6 +104,7 @@ def test_margin_indicator_is_the_confidence_of_the_spread(batch):
 def test_bad_index_and_hits(three):
     loss, right = CRL(n_samples=4), three[1] == 0
     for index, got in (
+        (None, "None"),
         ([0, 1, 2], "list"),
         (torch.tensor([0.0, 1, 2]), "dtype torch.float32"),
         (torch.tensor([0, 1]), r"shape \(2,\)"),
