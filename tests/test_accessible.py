@@ -6,14 +6,10 @@ import pytest
 
 nodes = pytest.importorskip("docutils.nodes")
 pytest.importorskip("sphinx")
+accessible = importlib.import_module("book.kit.sphinx.accessible")
 
 
-@pytest.fixture(scope="module")
-def accessible():
-    return importlib.import_module("book.kit.sphinx.accessible")
-
-
-def test_words_of_the_caption_then_of_the_heading(accessible):
+def test_words_of_the_caption_then_of_the_heading():
     captioned, bare, alone = (nodes.image(uri=f"{name}.png") for name in "abc")
     figure = nodes.figure("", captioned, nodes.caption("", "Is it calibrated?"))
     nodes.section("", nodes.title("", "Bins"), figure, nodes.container("", bare))
@@ -23,7 +19,7 @@ def test_words_of_the_caption_then_of_the_heading(accessible):
     ]  # fmt: skip
 
 
-def test_only_what_has_no_words_is_given_some(accessible):
+def test_only_what_has_no_words_is_given_some():
     given, path = nodes.image(uri="a.png", alt="A dog"), nodes.image(uri="b.png", alt="../_build/b.png")
     section = nodes.section("", nodes.title("", "Bins"), given, path)
     transform = object.__new__(accessible.AlternativeTexts)
@@ -32,7 +28,7 @@ def test_only_what_has_no_words_is_given_some(accessible):
     assert (given["alt"], path["alt"]) == ("A dog", "Figure: Bins")
 
 
-def test_what_the_theme_writes_is_mended(accessible):
+def test_what_the_theme_writes_is_mended():
     page = '<link rel="preload" as="font" crossorigin href="a.woff2" />\n<link rel="preload" as="script" href="a.js" />'
     assert accessible.mended(page) == '<link rel="preload" as="script" href="a.js" />'
     assert accessible.mended('<div class="bd-sidebar-primary bd-sidebar">').startswith('<div role="complementary" ')

@@ -11,18 +11,13 @@ from book.kit import results
 from book.papers import PAPERS
 
 pytest.importorskip("sphinx")
+brief = importlib.import_module("book.kit.sphinx.claims")
 ROOT = Path(__file__).resolve().parents[1]
 LAST = "## The paper's tables and figures, regenerated"
 
 
-@pytest.fixture(scope="module")
-def brief():
-    """The extension."""
-    return importlib.import_module("book.kit.sphinx.claims")
-
-
 @pytest.mark.slow
-def test_verdicts_and_strengths_add_up_to_the_claims(brief):
+def test_verdicts_and_strengths_add_up_to_the_claims():
     for paper in PAPERS:
         rows = results.ledger().query("paper == @paper")
         number, asked = len(rows), int(rows["claim"].str.startswith("Our question: ").sum())
@@ -33,14 +28,14 @@ def test_verdicts_and_strengths_add_up_to_the_claims(brief):
             assert sum(map(int, re.findall(r"(\d+) ×", line))) == number, line
 
 
-def test_a_box_says_how_many_answers_rest_on_trainings_that_are_not_stored(brief, monkeypatch):
+def test_a_box_says_how_many_answers_rest_on_trainings_that_are_not_stored(monkeypatch):
     monkeypatch.setattr(brief, "unkept", lambda: {"mbls": 13, "acls": 0})
     assert brief.lost("acls") == []
     (line,) = brief.lost("mbls")
     assert "13 answers" in line and "<sec-gone>`" in line
 
 
-def test_each_chapter_of_a_paper_begins_with_its_box_which_links_to_the_paper(brief):
+def test_each_chapter_of_a_paper_begins_with_its_box_which_links_to_the_paper():
     for paper in PAPERS:
         cells = (ROOT / "notebooks" / f"{paper}.py").read_text()
         first, heading, _ = cells.partition("# ## ")

@@ -11,22 +11,17 @@ from book.kit import results
 from book.papers import PAPERS, framed
 
 pytest.importorskip("sphinx")
+frontpage = importlib.import_module("book.kit.sphinx.frontpage")
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="module")
-def frontpage():
-    """The extension."""
-    return importlib.import_module("book.kit.sphinx.frontpage")
-
-
-def test_every_answer_is_in_one_part_of_a_bar(frontpage):
+def test_every_answer_is_in_one_part_of_a_bar():
     for answer in results.ANSWERS:
         assert sum(answer in share.answers for share in frontpage.SHARES) == 1, answer
 
 
 @pytest.mark.slow
-def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
+def test_parts_of_a_bar_add_up_to_what_is_printed():
     counts = results.summary(by=("paper",))
     for paper in counts.index:
         html = frontpage.bar(counts.loc[paper])
@@ -36,7 +31,7 @@ def test_parts_of_a_bar_add_up_to_what_is_printed(frontpage):
 
 
 @pytest.mark.slow
-def test_the_legend_explains_the_parts_that_occur_and_no_other(frontpage):
+def test_the_legend_explains_the_parts_that_occur_and_no_other():
     by_paper, drawn = results.summary(by=("paper",)), set()
     counts = by_paper.sum()
     for _, of_paper in by_paper.iterrows():
@@ -45,7 +40,7 @@ def test_the_legend_explains_the_parts_that_occur_and_no_other(frontpage):
     assert "opposite" in frontpage.legend(counts + 1)
 
 
-def test_each_paper_with_a_chapter_has_a_card(frontpage):
+def test_each_paper_with_a_chapter_has_a_card():
     for paper in PAPERS.values():
         picture = ET.fromstring(framed(*paper.picture))
         assert picture.get("role") == "img" and picture.get("aria-label")
@@ -55,7 +50,7 @@ def test_each_paper_with_a_chapter_has_a_card(frontpage):
     assert {"```{thumbnail} acls", f"*{PAPERS['acls'].claim}*"} <= {*lines}
 
 
-def test_the_differences_are_means_over_networks(frontpage):
+def test_the_differences_are_means_over_networks():
     effects = results.load_effects()
     rows = effects[(effects["method"] == "class_temperature_scaling") & (effects["metric"] == "ece")]
     rows = rows[(rows["base_method"] == "temperature_scaling") & (rows["loss"] == rows["base_loss"])]
@@ -67,7 +62,7 @@ def test_the_differences_are_means_over_networks(frontpage):
     assert sum(line.startswith("| CTS | published, balanced |") and cell in line for line in frontpage.strata()) == 1
 
 
-def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
+def test_the_opening_figure_is_there_for_light_and_dark():
     html = frontpage.panels()
     assert html.count("<svg ") == html.count('role="img" aria-label=') == 2 * 2
     assert 'class="only-light"' in html and 'class="only-dark"' in html
@@ -75,7 +70,7 @@ def test_the_opening_figure_is_there_for_light_and_dark(frontpage):
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"|"http://www.w3.org/[^"]+"', "", html) and ids
 
 
-def test_the_readme_shows_the_figure_of_the_present_results(frontpage):
+def test_the_readme_shows_the_figure_of_the_present_results():
     """``make readme`` draws it; both files say in words what they show, numbers and all."""
     readme, words = (ROOT / "README.md").read_text(), frontpage.seen()
     assert f'alt="{words}"' in readme, "run `make readme`"

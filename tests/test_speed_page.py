@@ -10,11 +10,7 @@ from calibkit import _folders
 from calibkit.plots import BLUE, GREY
 
 pytest.importorskip("sphinx")
-
-
-@pytest.fixture
-def speed():
-    return importlib.import_module("book.kit.sphinx.speed")
+speed = importlib.import_module("book.kit.sphinx.speed")
 
 
 @pytest.fixture
@@ -24,7 +20,7 @@ def rows():
     return pd.DataFrame([{**ours, "seconds": 0.5, "bound": 2.0}, {**ours, "seconds": 2.5, "bound": 2.0}, peer])
 
 
-def test_the_table_says_whether_a_bound_is_met(speed, rows):
+def test_the_table_says_whether_a_bound_is_met(rows):
     found = speed.bounds(rows)
     assert [column.head for column in found.columns] == ["ms", "at most", "met", "evaluations of the NLL"]
     assert [[row.label, *(cell.text for cell in row.cells)] for row in found.rows] == [
@@ -35,19 +31,19 @@ def test_the_table_says_whether_a_bound_is_met(speed, rows):
     assert {row.group for row in found.rows} == {"25,000 samples, 1,000 classes"}
 
 
-def test_the_table_of_steps_has_every_number_of_its_file(speed):
+def test_the_table_of_steps_has_every_number_of_its_file():
     rows = pd.read_csv(_folders.stored() / "steps.csv")
     cells = [cell.text for row in speed.steps(rows).rows for cell in row.cells]
     assert sorted(cells) == sorted([*map(str, rows["images a second"]), *["\N{EN DASH}"] * (len(cells) - len(rows))])
 
 
-def test_the_table_of_fits_has_every_calibrator_and_number_of_its_file(speed):
+def test_the_table_of_fits_has_every_calibrator_and_number_of_its_file():
     rows = pd.read_csv(_folders.stored() / "fits.csv", dtype=str).set_index("method")
     found = {row.label: [cell.text for cell in row.cells] for row in speed.fits(rows.reset_index()).rows}
     assert found == {display_names.shown(method): list(row) for method, row in rows.iterrows()}
 
 
-def test_the_picture_has_a_dot_a_row_and_peers_beside_ours(speed, rows):
+def test_the_picture_has_a_dot_a_row_and_peers_beside_ours(rows):
     from matplotlib.colors import same_color
     from matplotlib.figure import Figure
 
