@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from book.kit import results
+from book.kit.__main__ import main
+from book.kit.notebook.table import minus
 from book.kit.results import append, load
 from book.kit.results.csv_rows import CELL
 from book.papers import PAPERS
@@ -17,6 +19,7 @@ from calibkit.objectives import OBJECTIVES
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).resolve().parents[1]
 booktables = importlib.import_module("book.kit.sphinx.booktables")
+proposals = importlib.import_module("book.kit.sphinx.frontpage").proposals
 
 
 @pytest.fixture
@@ -91,8 +94,6 @@ def test_the_table_of_verdicts_is_the_summary(by):
 @pytest.mark.slow
 def test_sentence_and_command_count_as_the_table_does(capsys):
     """Whose rows are those of the summary."""
-    from book.kit.__main__ import main
-
     every = results.everything()
     total = {name: int((results.answers(every) == name).sum()) for name in results.ANSWERS}
     sentence = booktables.answered_in_words()
@@ -132,6 +133,27 @@ def test_the_ledger_has_every_claim_of_a_paper():
             )
             name = f"[{row.id}](/notebooks/mbls)" if paper == "mbls" else row.id
             assert line.startswith(f'| <span id="{row.id}"></span>{name} |')
+
+
+@pytest.mark.slow
+def test_each_mean_of_the_ledger_is_the_one_that_its_page_has():
+    rows = [line.replace("\xa0", " ").strip("| ").split(" | ") for line in booktables.averages()[2:]]
+    found = {tuple(row[:2]): [] for row in rows}
+    for name, base, networks, value in rows:
+        found[name, base].append((int(networks.rpartition("(")[2].strip(")")), value))
+    of = results.ledger().set_index("id")
+    pages = {("CTS", "TS"): "CTS3a", ("CTS", "TS-ECE"): "CTS3", ("MbLS", "CE with TS"): "MbLS3d"}
+    for key, claim in (pages | {("ACLS", "CE with TS"): "ACLS5d"}).items():
+        n = int(of.loc[claim, "lower"].split(" of ")[1])
+        assert (n, minus(of.loc[claim, "effect"])) in found[key]
+    front = {name: minus(f"{mean.percent:+.2f}") for name, mean in proposals("ece").items()}
+    for name, base, kind in (
+        ("CTS", "TS", "published"),
+        ("MbLS", "CE with TS", "ours"),
+        ("ACLS", "CE with TS", "ours"),
+    ):
+        (mean,) = (text for key, text in front.items() if key.startswith(f"{name}, {kind}, balanced"))
+        assert mean in [value for _, value in found[name, base]]
 
 
 @pytest.mark.slow

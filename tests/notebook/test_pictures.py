@@ -2,11 +2,16 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-from book.kit.notebook import pictures
+from book.kit.notebook import pictures, temperature_figures
+from book.kit.notebook.dumbbells import MARKS, dumbbells
+from book.kit.notebook.segmentation_maps import maps
 from calibkit import plots
-from calibkit.metrics import reliability_bins
+from calibkit._files import write_npz
+from calibkit.metrics import ece, reliability_bins
 
 
 def sample(n=200, seed=0):
@@ -94,15 +99,126 @@ def test_image_is_scaled_by_channel_and_clipped():
     assert grey.shape == (2, 2) and float(grey[0, 0]) == 0.25
 
 
-def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made():
-    for call, name in (
+# ----------------------------------------------------------------------------------------- curves of a temperature
+@pytest.fixture
+def ax():
+    return plt.subplots()[1]
+
+
+def test_marked_draws_the_values_and_the_named_points(ax):
+    assert temperature_figures.marked([3.0, 1.0, 2.0], {"A": 0, "B": 2}, ax=ax) is ax
+    line, *points = ax.lines
+    assert line.get_ydata().tolist() == [3.0, 1.0, 2.0]
+    assert [(p.get_xdata()[0], p.get_ydata()[0]) for p in points] == [(0, 3.0), (2, 2.0)]
+    assert [text.get_text() for text in ax.texts] == ["A", "B"]
+
+
+def test_correlated_gives_pearsons_r_of_each_sample(ax):
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    temperature_figures.correlated({"up": (x, 2 * x), "bent": (x, np.array([0.0, 1.0, 1.0, 0.0]))}, ax=ax)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["up: +1.00", "bent: +0.00"]
+    assert ax.lines[0].get_ydata().tolist() == (2 * x).tolist()
+
+
+def test_the_curve_is_the_ece_of_every_temperature(overconfident):
+    z, y = overconfident
+    choices = {"true": 3.0, "none": 1.0}
+    ax, below = temperature_figures.chosen_temperatures(z.numpy(), y.numpy(), choices, n_bins=10).axes
+    line, *on_curve = ax.lines
+    grid, errors = line.get_xdata(), line.get_ydata()
+    assert (grid[0], grid[-1]) == pytest.approx((0.9, 3.3))
+    assert errors[7] == pytest.approx(100 * ece((z / grid[7]).softmax(1), y, n_bins=10))
+    assert grid[errors.argmin()] == pytest.approx(3.0, abs=0.2)
+    assert [point.get_xdata()[0] for point in on_curve] == [3.0, 1.0]
+    assert on_curve[0].get_ydata()[0] == pytest.approx(100 * ece((z / 3).softmax(1), y, n_bins=10))
+    assert [(row.get_xdata()[0], row.get_ydata()[0]) for row in below.lines] == [(3.0, 0), (1.0, 1)]
+    assert (below.get_xlabel(), ax.get_ylabel(), ax.get_ylim()[0]) == ("temperature", "test ECE (%)", 0.0)
+
+
+def test_twice_has_equal_axes_and_a_diagonal(ax):
+    temperature_figures.twice([0.5, 2.0], [0.4, 4.0], ax=ax)
+    points, diagonal = ax.lines
+    assert (points.get_xdata().tolist(), points.get_ydata().tolist()) == ([0.5, 2.0], [0.4, 4.0])
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == pytest.approx([0.36, 4.4])
+    assert [t.get_text() for t in ax.get_xticklabels()] == [t.get_text() for t in ax.get_yticklabels()]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0.5", "1", "1.5", "2", "3"]
+
+
+# ------------------------------------------------------------------------------------------------------- dumbbells
+ROWS = pd.MultiIndex.from_tuples([("TS", "CE"), ("TS", "LS"), ("VS", "CE")])
+TABLE = pd.DataFrame({"printed": [1.0, 0.4, np.nan], "replay": [1.0, 0.5, 3.0], "exact": [1.1, 8.0, np.nan]}, ROWS)
+
+
+def test_each_column_is_a_mark_and_a_line_joins_the_ends():
+    figure = dumbbells({"one": TABLE, "two": 2 * TABLE}, ["printed", "replay", "exact"], xlabel="ECE (%)")
+    assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+    for ax, factor in zip(figure.axes, (1, 2), strict=True):
+        for line, column, mark in zip(ax.lines, TABLE, MARKS, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), factor * TABLE[column])
+            assert line.get_marker() == mark["marker"]
+        ends = [segment[:, 0].tolist() for segment in ax.collections[0].get_segments()]
+        assert ends == [[factor * low, factor * high] for low, high in ((1.0, 1.1), (0.4, 8.0), (3.0, 3.0))]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["printed", "replay", "exact"]
+
+
+def test_groups_lie_apart_and_the_first_row_is_on_top():
+    ax = dumbbells({"one": TABLE}, ["printed"]).axes[0]
+    first, second, third = ax.lines[0].get_ydata()
+    assert third - second > second - first == 1 and ax.get_ylim()[0] > ax.get_ylim()[1]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["TS, CE", "TS, LS", "VS, CE"]
+
+
+# ------------------------------------------------------------------------------------------------------------ maps
+NAMES = [f"class {k}" for k in range(12)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    predicted = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)[::-1]
+    return write_npz(
+        tmp_path / "maps.npz", {"predicted": predicted, "confidence": 255 - predicted, "right": predicted % 3}
+    )
+
+
+def test_a_row_shows_classes_confidence_and_mistakes_of_the_image(path):
+    figure = maps({"CE": path, "MbLS": path}, NAMES)
+    *axes, bar = figure.axes
+    assert [ax.get_ylabel() for ax in axes] == ["CE", "", "", "MbLS", "", ""] and bar.get_ylabel() == "confidence"
+    classes, confidence, right = (ax.get_images()[0].get_array() for ax in axes[3:])
+    np.testing.assert_array_equal(classes, [[8, 9], [10, 11]])
+    np.testing.assert_allclose(confidence, (255 - classes) / 255)
+    np.testing.assert_array_equal(right, classes % 3)
+    assert axes[4].get_images()[0].get_clim() == (0, 1)  # one scale for all: that of the bar
+
+
+def test_the_legend_has_the_colour_of_each_class(path):
+    figure = maps({"CE": path}, NAMES)
+    image, (legend,) = figure.axes[0].get_images()[0], figure.legends
+    for k, patch in enumerate(legend.get_patches()):
+        assert legend.get_texts()[k].get_text() == NAMES[k]
+        np.testing.assert_allclose(patch.get_facecolor(), image.cmap(image.norm(k)))
+
+
+# -------------------------------------------------------------------------------------------------------- refusals
+def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made(path):
+    labels = torch.zeros(3, dtype=torch.long)
+    for call, name, *rest in (
         (lambda: pictures.reliability_row({name: sample() for name in "abcd"}, histogram=True), "samples"),
         (lambda: pictures.grouped_bars("ab", {"x": [1, 2, 3]}), "values"),
         (lambda: pictures.band([1, 2], [1, 2], [1], [2, 3]), "low"),
         (lambda: pictures.mean_band([0], [[1.0]]), "draws"),
         (lambda: pictures.runs({"a": [1], "b": [2], "c": [3]}), "colors"),
         (lambda: pictures.image(np.zeros((2, 4, 4))), "pixels"),
+        (lambda: temperature_figures.marked([[1.0]], {}), "values"),
+        (lambda: temperature_figures.marked([1.0], {"A": 1}), "marks"),
+        (lambda: temperature_figures.correlated({"a": ([1, 2], [1, 2, 3])}), "samples"),
+        (lambda: temperature_figures.chosen_temperatures(torch.zeros(3, 2), labels, {"T": 0.0}), "choices"),
+        (lambda: temperature_figures.twice([0.0, 1.0], [1.0, 1.0]), "y"),
+        (lambda: dumbbells({"a": TABLE, "b": TABLE[:2]}, ["printed"]), "panels"),
+        (lambda: dumbbells({"a": TABLE}, []), "columns"),
+        (lambda: maps({}, NAMES), "networks", "at least one"),
+        (lambda: maps({"CE": path}, NAMES[:3]), "names", "at least 12, one a class"),
     ):
-        with pytest.raises(ValueError, match=f"Expected `{name}`"):
+        with pytest.raises(ValueError, match=f"Expected `{name}` to be {''.join(rest)}"):
             call()
     assert not plt.get_fignums()
