@@ -1,4 +1,6 @@
-"""What may decide a direction, what may only object to one, the size of it, and what seeds do to both."""
+"""What may decide a direction, what may only object to one, the size of it, and what seeds do to both; and stand-ins
+for networks that were not trained here, before which a measurement of its own comes.
+"""
 
 import math
 from itertools import product
@@ -9,10 +11,11 @@ import pytest
 from constructed_rows import AUTHORS, differs, falls, measured_row, printed
 from scipy import stats
 
-from book.kit.results import append, compare, load
+from book.kit.results import append, compare, load, summary
 from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.record import _done, bases, methods, replays
 from book.kit.results.verdict_rule import Answer, Effect, direction
+from book.papers import PAPERS
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import Resampled
 from calibkit.networks import PUBLISHED
@@ -107,13 +110,15 @@ def test_sums_in_another_order_are_no_difference():
 
 
 # ------------------------------------------------------------------------------------------------- what is stored
-def test_a_method_is_done_with_all_its_bases(book):
+def test_a_method_is_done_with_all_its_bases_on_its_own_network(book):
     where = {"dataset": "cifar10", "model": "resnet20", "loss": "cross_entropy", "budget": "reduced", "source": "ours"}
     append([measured_row(0.01, method=CTS, **where)])
     for base in bases("cross_entropy", CTS):
         assert not _done(where, 1, [CTS])
         differs(-0.01, method=CTS, base_method=base, **where)
     assert _done(where, 1, [CTS]) == {CTS} and not _done(where, 2, [CTS])
+    for other in ({"dataset": "cifar100"}, {"model": "resnet110"}, {"loss": "focal"}, {"budget": "paper"}):
+        assert not _done(where | other, 1, [CTS])
 
 
 @pytest.mark.slow
@@ -182,3 +187,90 @@ def test_seeds_widen_a_difference_and_its_p_value(book):
     assert row["effect_high"] - row["effect"] == pytest.approx(2.733 * math.hypot(2 / 1.96, 1), rel=1e-3)
     differs(-0.03, 0.02, chance=0.003, seed_error=0.0001, seed_df=1, n_seeds=2, base_seeds=2)
     assert compare("mbls")["verdict"].iloc[1] == "same direction"
+
+
+# ------------------------------------------------------------------------------------------------------ stand-ins
+IN = {"resnet50": "resnet20"}
+
+
+def of_stand_in(effect=-0.01, value=0.0096, **columns):
+    """What a stand-in measured: a number after TS and its difference."""
+    columns = {"model": "resnet20"} | columns
+    append([measured_row(value, method=TS, budget="reduced", **columns)])
+    differs(effect, **columns)
+
+
+def of_ts(**options):
+    """Of TS: ours, verdict, the stand-in's name, number and verdict."""
+    row = compare("mbls", **options).iloc[1]
+    ours = "" if math.isnan(row["ours"]) else round(row["ours"], 3)
+    value = "" if math.isnan(row["stand_in_value"]) else round(row["stand_in_value"], 3)
+    return [ours, row["verdict"], row["stand_in"], value, row["stand_in_verdict"]]
+
+
+def test_its_direction_alone_is_an_answer(book):
+    """Its value, the printed one to the digit, is none."""
+    falls()
+    for effect, verdict in [(-0.01, "same direction"), (0.01, "opposite direction"), (-0.001, "not decided")]:
+        of_stand_in(effect)
+        assert of_ts(stand_in=IN) == ["", "not run", "resnet20", 0.96, verdict]
+
+
+@pytest.mark.parametrize("own", [AUTHORS, {"budget": "reduced"}])
+def test_an_own_row_comes_first(book, own):
+    """Beside the stand-in's, whatever it was measured on."""
+    falls()
+    of_stand_in()
+    append([measured_row(0.19, method=TS, **own)])
+    differs(0.01, **own)
+    assert of_ts(stand_in=IN) == [19.0, "opposite direction", "", "", ""]
+
+
+def test_an_own_number_without_a_difference_leaves_room_at_the_reduced_budget_alone(book):
+    """At that of the paper it is the paper's network, trained as the paper has it: its number is shown."""
+    falls()
+    of_stand_in()
+    append([measured_row(0.19, method=TS, budget="reduced")])
+    assert of_ts(stand_in=IN)[2:] == ["resnet20", 0.96, "same direction"]
+    append([measured_row(0.19, method=TS, budget="paper")])
+    assert of_ts(stand_in=IN) == [19.0, "not run", "", "", ""]
+
+
+def test_it_may_be_of_other_data_and_depend_on_the_data(book):
+    falls()
+    of_stand_in(dataset="cifar100")
+    nothing = ["", "not run", "", "", ""]
+    assert of_ts(stand_in=IN) == nothing  # not measured on CIFAR-10
+    assert of_ts(stand_in={"resnet50": "cifar100/resnet20"})[2:] == ["cifar100/resnet20", 0.96, "same direction"]
+    of_data = IN | {"cifar10/resnet50": "cifar100/resnet20"}
+    assert of_ts(stand_in=of_data)[2:] == ["cifar100/resnet20", 0.96, "same direction"]
+    assert of_ts(stand_in={"cifar100/resnet50": "cifar100/resnet20"}) == nothing
+
+
+def test_the_record_of_the_paper_is_the_default(book):
+    falls()
+    of_stand_in()
+    assert PAPERS["mbls"].stand_ins["cifar10/resnet50"] == "resnet20"
+    assert of_ts() == of_ts(stand_in=IN)
+    assert summary().loc[("mbls", "1"), "same direction, by a stand-in"] == 1
+
+
+def test_every_stand_in_was_measured_for_a_printed_network():
+    paper, ours = load("paper"), load("ours")
+    measured_networks = {*zip(ours["dataset"], ours["model"], strict=True)}
+    for name, of in PAPERS.items():
+        rows = paper[paper["paper"] == name]
+        for wanted, network in of.stand_ins.items():
+            data, _, model = wanted.rpartition("/")
+            cells = rows[(rows["model"] == model) & rows["dataset"].isin([data] if data else rows["dataset"])]
+            assert len(cells), wanted
+            of_data, _, instead = network.rpartition("/")
+            candidates = {(of_data or dataset, instead) for dataset in cells["dataset"]}
+            assert candidates & measured_networks, network
+
+
+def test_what_is_measured_on_published_logits_stands_in_the_tables():
+    """Class-wise loss scaling, ResNet-110 on CIFAR10-LT: 34 cells on published logits, none by the ResNet-20."""
+    compared = compare("class_loss_scaling", "2").query("dataset == 'cifar10_lt' and model == 'resnet110'")
+    assert len(compared) == 34
+    assert set(compared["source"]) == {"published-logits"} and set(compared["stand_in"]) == {""}

@@ -11,6 +11,9 @@ from book.kit.judging.seeds import pooled_spread
 from book.kit.results import load_effects, record
 from book.kit.results.evidence import comparator
 from book.kit.results.paired_differences import COMPARED, append_effects, difference
+from calibkit.calibrators import calibrator
+from calibkit.logits import Logits
+from calibkit.metrics import bootstrap_difference, evaluate
 from calibkit.metrics.intervals import Resampled
 
 TS, CTS = "temperature_scaling", "class_temperature_scaling"
@@ -113,10 +116,6 @@ def test_a_damaged_file_is_refused(book):
 
 
 def test_recorded_differences_are_those_of_the_paired_bootstrap(toy):
-    from calibkit.calibrators import calibrator
-    from calibkit.logits import Logits
-    from calibkit.metrics import bootstrap_difference, evaluate
-
     record.record(str(toy), ["identity", TS, "vector_scaling"])
     found = load_effects().set_index(["method", "base_method", "metric"])
     pairs = {(TS, "identity"), ("vector_scaling", "identity"), ("vector_scaling", TS), ("vector_scaling", f"{TS}:ece")}

@@ -83,18 +83,6 @@ def test_of_dense_prediction_the_network_is_recorded_on_all_pixels(toy):
     assert (frame.loc[("identity", "nll"), "unit"], frame.loc[("identity", "nll"), "n_bins"]) == ("nats", "")
 
 
-@pytest.mark.slow
-def test_what_is_done_for_one_network_is_not_done_for_another(toy):
-    logits = Logits.load(toy)
-    assert record.record(str(toy), ["identity"]) == len(REPORTED)
-    others = [{"dataset": "cifar100"}, {"model": "resnet110"}, {"loss": "focal"}, {"budget": "paper"}]
-    for i, change in enumerate(others, 2):
-        path = Logits(*logits.val, *logits.test, logits.meta | change).save(toy.with_name("other.npz"))
-        assert record.record(str(path), ["identity"]) == len(REPORTED)
-        assert record.record(str(path), ["identity"]) == 0
-        assert len(results.load("ours")) == i * len(REPORTED)
-
-
 def test_a_difference_to_another_loss_is_none_to_another_method(toy):
     """Rows that hold the loss against another do not stand for those that hold its calibrators against each other."""
     record.record(str(toy), ["identity", "temperature_scaling"])
@@ -185,8 +173,6 @@ def test_a_file_without_facts_is_not_recorded(tmp_path):
 
 
 CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}
-
-
 CELL |= {"budget": "reduced", "source": "ours"}
 
 
