@@ -11,7 +11,6 @@ for needed in ("sphinx", "pybtex"):
     pytest.importorskip(needed)
 ROOT = Path(__file__).resolve().parents[1]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
 SOURCES = [*sorted((ROOT / "book").rglob("*.md")), *sorted((ROOT / "notebooks").glob("*.py"))]
 TEXT = {path: path.read_text() for path in SOURCES}
 GLOSSARY = (ROOT / "book" / "glossary.md").read_text()

@@ -22,8 +22,6 @@ from calibkit._checks import (
     check_labels,
     check_logits,
     check_real,
-    expected,
-    like,
     scan_probs,
     to_tensor,
 )
@@ -34,15 +32,6 @@ from calibkit.objectives import Focal
 from calibkit.plots import before_after, forest_plot, reliability_diagram, use_style
 
 CPU = torch.device("cpu")
-
-
-def test_the_one_wording():
-    assert str(expected("x", "a number", 3)) == "Expected `x` to be a number, but got 3"
-
-
-def test_like_gives_back_the_container():
-    assert isinstance(like(torch.zeros(2), np.zeros(2)), np.ndarray)
-    assert isinstance(like(torch.zeros(2), torch.zeros(2)), torch.Tensor)
 
 
 def test_blocks_cover_all_rows_once():

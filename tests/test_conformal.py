@@ -191,11 +191,6 @@ def saved(tmp_path):
     return sets, sets.save(tmp_path / "sets.npz")
 
 
-def entries(path):
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
-
-
 @pytest.mark.parametrize("score", SCORES)
 def test_what_is_loaded_goes_on_where_it_was_saved(score, tmp_path):
     """Its draws too: two calls on halves, with a file between, are one call on both."""
@@ -218,7 +213,8 @@ def test_a_threshold_without_bounds(tmp_path):
 
 
 def test_other_settings_and_thresholds_are_refused(saved, tmp_path):
-    found = entries(saved[1])
+    with np.load(saved[1], allow_pickle=False) as archive:
+        found = dict(archive)
     assert all(array.dtype.kind in "fU" for array in found.values())  # no pickle
     settings = json.loads(str(found["settings"]))
     of_rng = settings["generator"]

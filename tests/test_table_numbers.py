@@ -2,7 +2,6 @@
 
 import re
 from io import StringIO
-from pathlib import Path
 
 import nbformat
 import pandas as pd
@@ -12,7 +11,6 @@ from book.kit.notebook.table import table
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_nb")
-ROOT = Path(__file__).resolve().parents[1]
 FRAME = pd.DataFrame({"ECE": [1.25]}, index=["CE"])
 IN_TEXT = "```{table} In text\n| a |\n|---|\n| b |\n```"
 

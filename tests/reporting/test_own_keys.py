@@ -110,12 +110,6 @@ def test_what_is_wrong_has_one_wording(mine, tmp_path, key, want):
         calibrator(key)
 
 
-def test_no_key():
-    for bad in ("mine.py", "mine.py:", "mine.py:A.b", "mine.py:A:b:c", "mine.py:A x"):
-        with pytest.raises(ValueError, match="Expected `key` to be NAME .*PATH.py:CLASS, but got"):
-            Key.parse(bad)
-
-
 def test_the_commands_take_it(mine, shell):
     key = "a folder/mine.py:Plain"
     assert main(["calibrate", "toy.npz", "--calibrator", key, "--out", "own.npz"]) == 0
