@@ -1,6 +1,6 @@
 """What the pages say of MbLS, ACLS, the increasing map and GP calibration, counted again from recorded differences."""
 
-from cells_and_pages import chapter, text
+from cells_and_pages import chapter, says, text
 from counted_differences import CTS, OURS, PUBLISHED, TAIL, TS, against, alone, effects, less_one, strata, words
 
 from book.kit.notebook.over_networks import APART, select, stratum
@@ -72,9 +72,7 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
     assert all("over the four networks for CIFAR-10" in said for said in pages[:2])
     clear = to_ls[alone(to_ls) == "holds"]["dataset"]
     assert clear.tolist() == ["cifar10"] * 3 and "does not hold" not in {*alone(to_ls)}
-    assert "it is clearly lower on three of eight networks, all for CIFAR-10, and clearly higher on none" in text(
-        "index"
-    )
+    says("index", "it is clearly lower on three of eight networks, all for CIFAR-10, and clearly higher on none")
     assert to_ce[alone(to_ce) == "does not hold"]["model"].tolist() == ["resnet8_whitened"]
     assert {*to_ce[to_ce["value"] > 0]["model"]} == {"resnet8", "resnet8_whitened"}
     assert "It is higher on the two ResNet-8s for CIFAR-10, clearly on the whitened one" in text("index")
@@ -186,10 +184,11 @@ def test_rows_of_the_ledger_that_turn_without_the_sets_apart_are_named_in_it():
 
 
 def test_the_increasing_map_on_the_front_page():
-    said = (
-        "on nine of eleven published networks for balanced data, most of them trained with the Brier score, and on all"
+    says(
+        "index",
+        "on nine of eleven published networks for balanced data, most of them trained with the Brier score, and on all",
+        "on all four for long-tailed data",
     )
-    assert said in text("index") and "on all four for long-tailed data" in text("index")
     losses = strata("order_preserving", "ece")[PUBLISHED]["loss"]
     assert (losses == "brier").sum() > len(losses) / 2
     for kind, lower in ((PUBLISHED, 9), (TAIL, 4)):
@@ -213,11 +212,8 @@ def test_the_increasing_map_in_the_guide():
     said = "clearly better in NLL on 10 of 15 published networks, in ECE on 4, worse on none"
     brier = rows[(rows["source"] == "published-logits") & (rows["loss"] == "brier") & (rows["metric"] == "nll")]
     assert len(brier) == 8 and (brier["word"] == "better").all()
-    assert "Eight of the 15 were trained with the Brier score, and it is clear in NLL on all eight" in text(
-        "which_method"
-    )
-    front = "After a correction for many tests this is clear on ten of the fifteen in NLL and on four in ECE."
-    assert front in text("index")
+    says("which_method", "Eight of the 15 were trained with the Brier score, and it is clear in NLL on all eight")
+    says("index", "After a correction for many tests this is clear on ten of the fifteen in NLL and on four in ECE.")
     entropy = rows[(rows["loss"] == "cross_entropy") & (rows["metric"] == "nll")].groupby("source")["word"]
     by_source = {name: (int((of == "better").sum()), len(of)) for name, of in entropy}
     assert by_source == {"published-logits": (2, 7), "ours": (0, 13)}
@@ -226,9 +222,7 @@ def test_the_increasing_map_in_the_guide():
     assert tail.round(3).tolist() == [0.007, 0.008] and "its ECE was 0.7 and 0.8 points higher" in text("which_method")
     assert counts.loc["ours", "better"].sum() == 0 and said in text("which_method")
     assert "On none of our own networks trained with cross-entropy is the difference clear" in text("index")
-    assert "On none of the networks that we trained ourselves with cross-entropy is the difference clear" in text(
-        "which_method"
-    )
+    says("which_method", "On none of the networks that we trained ourselves with cross-entropy is the difference clear")
 
 
 def test_gp_calibration_in_the_guide():
@@ -251,8 +245,7 @@ def test_maps_of_others_in_the_guide():
     both = (less(values, "ece")["diag"] < 0) & (less(values, "nll")["diag"] < 0)
     many = both.index.get_level_values("dataset").isin(MANY)
     assert (many.sum(), both[many].sum(), both[~many].sum(), (~many).sum()) == (8, 7, 3, 7)
-    said = "all but one network with 196 to 1,000 classes, and on three of seven with 10 or 100"
-    assert said in text("which_method")
+    says("which_method", "all but one network with 196 to 1,000 classes, and on three of seven with 10 or 100")
     imagenet = [less(values, metric).loc["imagenet"][["diag", "gp"]] for metric in ("ece", "nll")]
     assert all(of.shape == (4, 2) and (of < 0).all(axis=None) for of in imagenet)
     assert "better in both ECE and NLL on four of four ImageNet networks" in text("which_method")

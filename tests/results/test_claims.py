@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 from cells_and_pages import by_id, chapter, text, told
-from counted_differences import words
+from counted_differences import CTS, TS, TS_ECE, words
 
 from book.kit.notebook.over_networks import select, stratum
 from book.kit.results import load
@@ -16,8 +16,6 @@ from calibkit import Network, _folders, calibrator, evaluate
 from calibkit.losses import LOSSES
 from calibkit.networks import load_logits
 from calibkit.training.recipes import recipe_of
-
-TS, TS_ECE, CTS = "temperature_scaling", "temperature_scaling:ece", "class_temperature_scaling"
 
 
 def test_the_paper_s_own_networks_on_the_card():
