@@ -1,16 +1,43 @@
-"""What book/monitor.md shows is run, one block after the other, and prints what the page says."""
+"""What book/language.md and book/monitor.md show is run, one block after the other, and prints what the page says."""
 
 import re
 
 import numpy as np
 import pytest
 import torch
-from cells_and_pages import run, text
+from cells_and_pages import BOOK, run, text
 
+from calibkit import report
 from calibkit.metrics import METRICS
 
-pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
+
+@pytest.fixture(scope="module")
+def language():
+    """The names that the page on language models leaves behind."""
+    return run("language", BOOK.parent)
+
+
+def test_what_the_page_on_language_models_says_of_its_example(language):
+    table, rows = language["table"], language["rows"]
+    assert len(table) == len(rows) and not table.attrs["told"]
+    z = table.filter(like="logit_").to_numpy()
+    y = table["label"].map("ABCD".index).to_numpy()
+    assert [row["target"] for row in rows] == y.tolist()
+    assert ((z.argmax(1) == y) == [row["acc"] for row in rows]).all()
+    keys = ["temperature_scaling", "order_preserving"]
+    gain = re.search(r"order_preserving less temperature_scaling: NLL (\S+) \[", text("language"))
+    assert float(gain[1]) < -0.1  # the guide's one exception
+    assert report((z, y), kind="logits", methods=keys).choice.key == "order_preserving"
+
+
+def test_the_numbers_in_the_text_on_language_models(language):
+    """Weights of textgenrnn: an embedding, two LSTMs, attention over all three, an output layer over them, too."""
+    inputs, units, characters = 100, 128, 465
+    states = inputs + 2 * units
+    lstms = sum(4 * units * (n + units + 2) for n in (inputs, units))
+    weights = characters * inputs + lstms + states + (states + 1) * characters
+    assert f"in its package: {round(weights, -4):,} of them" in text("language")
+    assert "with a thousand questions, as here" in text("language") and round(len(language["rows"]), -3) == 1000
 
 
 def trainer():
@@ -23,7 +50,9 @@ def trainer():
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """The names that the page leaves behind, its reader having a network and a loader."""
+    """What the page on the monitor leaves behind, its reader having a network and a loader."""
+    for needed in ("torchmetrics", "pytorch_lightning"):
+        pytest.importorskip(needed, reason=f"{needed} is not installed")
     torch.manual_seed(0)
     maps = [(torch.randn(n, 3, 8, 16), torch.randint(19, (n, 8, 16))) for n in (2, 3)]
     for _, labels in maps:
@@ -63,7 +92,7 @@ def test_two_machines_are_one(seen):
     assert set(seen["drifted"]) == {"2026-11-15", "2026-11-16"}
 
 
-def test_the_numbers_of_the_text_are_right(seen):
+def test_the_numbers_in_the_text_on_the_monitor(seen):
     sums = next(iter(seen["monitor"]._sums.values()))
     assert f"{sums.nbytes} bytes per day" in text("monitor")
     said = re.search(r"([\d.]+) points at (\d+)% and ([\d,]+) labels", text("monitor"))
