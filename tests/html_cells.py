@@ -13,7 +13,7 @@ class Cells(HTMLParser):
         assert not self.open, f"never closed: {self.open}"
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("br", "img", "input"):
+        if tag not in ("br", "img", "input", "meta"):
             self.open.append(tag)
         if tag == "table":
             self.tables.append([])

@@ -97,8 +97,6 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, shell):
         assert f"<h2>{name}</h2>" in (tmp_path / "mine-report" / "report.html").read_text()
     both = table(z, y, "logit_").join(table(p, y, "prob_")[[f"prob_{name}" for name in NAMES]])
     assert read(both, kind="logits").val.outputs[0].tolist() == z[0, ::-1].tolist()
-    with pytest.raises(ValueError, match="^Expected `kind` to be logits or probabilities, where a table holds both"):
-        read(both)
     both.to_csv("both.csv", index=False)
     for command in ("evaluate", "calibrate"):
         want = "Expected `source` to be of one label a sample, but got 3 labels; `calibkit report` takes several"

@@ -167,8 +167,6 @@ def test_one_column_is_a_score_of_the_second_of_two_classes(drawn, tmp_path):
             found = diagnose(read(source, kind=kind))
             np.testing.assert_allclose(found.val.logits, logits, rtol=1e-12)
             assert found.classes == ("0", "1") and found.findings == ()
-    numbered = pd.DataFrame({"id": range(400), "score": z, "label": y})
-    assert read(numbered).val.outputs.tolist() == z[:, None].tolist()
     for name in ("id", "pred", "confidence"):  # may say anything
         with pytest.raises(ValueError, match=f"but got the columns '{name}', which no label names"):
             read(pd.DataFrame({name: z, "label": y}), kind="logits")

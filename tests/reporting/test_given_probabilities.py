@@ -32,11 +32,6 @@ def in_two(p, y):
     return {"val_probs": p[:half], "val_labels": y[:half], "test_probs": p[half:], "test_labels": y[half:]}
 
 
-def floored(p, least):
-    """What a fit sees: half the smallest number above 0 in the place of 0."""
-    return softmax(np.log(np.where(p == 0, least / 2, p)), 1)
-
-
 @pytest.mark.parametrize("split", [True, False])
 def test_calibrated_shares_of_votes_are_measured_as_they_are_and_left_alone(split):
     p, y = shares(20, spread=1.0, calibrated=True)
@@ -78,7 +73,7 @@ def test_of_infinite_nlls_alone_the_floor_is_measured():
     before = found.metrics["before"]
     others = [name for name in REPORTED if name != "nll"]
     assert {name: before[name].value for name in others} == pytest.approx(evaluate(rows, labels, others))
-    known = floored(rows, 1 / 20)
+    known = softmax(np.log(np.where(rows == 0, 1 / 40, rows)), 1)  # half the smallest number above 0 in its place
     assert before["nll"].value == pytest.approx(evaluate(known, labels, ["nll"])["nll"])
     assert before["nll"][1:] == pytest.approx(bootstrap(known, labels, ["nll"], n_resamples=100)["nll"])
     assert found.trial.methods["identity"].values["nll"].value == before["nll"].value

@@ -5,11 +5,12 @@ import os
 import re
 import warnings
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from html_cells import Cells
 from scipy.special import softmax
 
 from calibkit import calibrator, load_calibrator
@@ -146,35 +147,27 @@ def test_the_rule():
         assert (choice.key, choice.sure) == want
 
 
-class Page(HTMLParser):
-    """Counts open tags, and notes what a page would fetch."""
+class Page(Cells):
+    """Notes what a page would fetch, and its text."""
 
-    def __init__(self):
-        super().__init__()
-        self.open, self.fetched, self.text = [], [], ""
+    def __init__(self, text):
+        self.fetched, self.text = [], ""
+        super().__init__(text)
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "path", "use"):
-            self.open.append(tag)
+        super().handle_starttag(tag, attrs)
         self.fetched += [v for k, v in attrs if k in ("src", "href", "xlink:href") and v and not v.startswith("#")]
 
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        if tag not in ("meta", "br", "path", "use"):
-            assert self.open.pop() == tag
-
     def handle_data(self, data):
+        super().handle_data(data)
         self.text += data
 
 
 @pytest.mark.slow
 def test_files_are_whole_and_agree(found, mine, tmp_path):
     html, data, saved = found.save(tmp_path / "new" / "report")
-    page = Page()
-    page.feed(html.read_text())
-    assert page.open == [] and page.fetched == [] and "<script" not in html.read_text()
+    page = Page(html.read_text())
+    assert page.fetched == [] and "<script" not in html.read_text()
     facts = json.loads(data.read_text())
     assert facts == found.facts() and facts["recommended"]["key"] == "temperature_scaling"
     assert facts["first_paragraph"] in page.text
@@ -184,8 +177,6 @@ def test_files_are_whole_and_agree(found, mine, tmp_path):
 
 
 def test_names_of_the_user_are_escaped(mine, tmp_path):
-    import pandas as pd
-
     names = ["<b>", "&", '"q"']
     frame = pd.DataFrame(mine.test_logits, columns=names).assign(label=[names[i] for i in mine.test_labels])
     html = report(frame, kind="logits", methods=[], n_resamples=20).html()

@@ -161,8 +161,6 @@ def test_apply_says_which_columns_are_missing_also_of_probabilities(drawn, appli
 @pytest.mark.slow
 def test_a_file_that_does_not_say_the_column_is_read_and_asks_which(drawn, tmp_path, capsys):
     """As that of a fit on arrays."""
-    from calibkit.calibrators import calibrator
-
     z, y = drawn[0][:, 0], drawn[1]
     saved = str(calibrator("temperature_scaling").fit(z, y).save(tmp_path / "c.npz"))
     pd.DataFrame({"age_z": z, "risk": z}).to_csv(tmp_path / "new.csv", index=False)
