@@ -2,13 +2,11 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from checkout_copies import environment
+from checkout_copies import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -104,15 +102,10 @@ def test_the_shared_tests_are_there():
 
 @pytest.mark.slow
 def test_the_examples_are_typed(copy):
-    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=copy, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    run(copy, "mypy")
 
 
 @pytest.mark.slow
 def test_the_shared_tests_pass(copy):
     options = ("-p", "only_new", "-p", "no:cacheprovider", "-m", "not data and not browser", "-rf", "tests")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options],
-        cwd=copy, env=environment(copy), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    run(copy, "pytest", *options)
