@@ -82,13 +82,8 @@ def test_bad_arrays():
         ((Z, Y, Z[:, :2], Y), r"Expected `test_labels` to be in \[0, 2\), but got 2"),
         ((Z, Y, Z[:, :2], np.array([0, 1])), r"Expected `test_logits` to be of shape \(M, 3\)"),
         ((np.where(Z > 2, np.nan, Z), Y, Z, Y), "Expected `val_logits` to be finite"),
-        ((Z[None], Y, Z, Y), r"Expected `val_logits` to be of shape \(N, K\)"),
         ((Z[:, 0], np.array([0, 1]), Z, Y), r"Expected `test_logits` to be of shape \(M, 2\)"),
-        ((Z, Y[:1], Z, Y), r"Expected `val_labels` to be of shape \(2,\)"),
         ((Z, Y + 1, Z, Y), r"Expected `val_labels` to be in .* but got 3; number the classes from 0: val_labels - 1"),
-        ((Z, None, Z, Y), "Expected `val_labels` to be a numpy array, .*, but got NoneType"),
-        ((Z, Y, Z, None), "Expected `test_labels` to be a numpy array, .*, but got NoneType"),
-        ((P, Y, Z, Y), "Expected `val_logits` to be logits, from before the softmax, but got rows in"),
         ((Z, Y, P, Y), "Expected `test_logits` to be logits, from before the softmax, but got rows in"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -97,8 +92,10 @@ def test_bad_arrays():
 
 def test_lists_and_tensors_become_arrays(tmp_path):
     z, y = [[2.0, 0.0], [0.0, 1.0]], [0, 1]
-    logits = Logits(z, y, torch.tensor(z), torch.tensor(y))
-    assert all(isinstance(getattr(logits, name), np.ndarray) for name in ARRAYS) and logits.n_classes == 2
+    for groups in ([5, 6], torch.tensor([5, 6])):
+        logits = Logits(z, y, torch.tensor(z), torch.tensor(y), test_groups=groups)
+        assert all(isinstance(getattr(logits, name), np.ndarray) for name in (*ARRAYS, "test_groups"))
+        assert logits.n_classes == 2 and logits.test_groups.tolist() == [5, 6]
     assert Logits.load(logits.save(tmp_path / "x.npz")).test_logits.tolist() == z
 
 
@@ -108,13 +105,6 @@ def test_labels_become_int64_and_logits_stay_as_they_are():
         logits = Logits(Z.astype(np.float16), Y.astype(dtype), Z, Y.astype(dtype))
         assert (logits.val.labels - 1).tolist() == [-1, 1] and logits.test.labels.dtype == np.int64
         assert logits.val.logits.dtype == np.float16
-
-
-def test_groups_become_an_array():
-    z, y = np.eye(3), np.arange(3)
-    for groups in ([5, 5, 6], torch.tensor([5, 5, 6])):
-        stored = Logits(z, y, z, y, test_groups=groups).test_groups
-        assert isinstance(stored, np.ndarray) and stored.tolist() == [5, 5, 6]
 
 
 def test_a_file_and_a_split_are_equal_to_themselves_alone():
