@@ -3,10 +3,9 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
-import sklearn
 import torch
-from packaging.version import Version
 from scipy.optimize import minimize
 from sklearn.calibration import CalibratedClassifierCV, calibration_curve
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -71,9 +70,6 @@ def test_calibrators_are_those_of_scikit_learn(parts):
     p, p_test = model.predict_proba(X)[:, 1], model.predict_proba(X_test)[:, 1]
     isotonic = IsotonicRegression(out_of_bounds="clip").fit(p, y)
     close(calibrator("isotonic").fit(z, y)(z_test), isotonic.predict(p_test))
-    if Version("1.8") <= Version(sklearn.__version__):
-        theirs = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(X, y)
-        close(calibrator("temperature_scaling").fit(z, y)(z_test), theirs.predict_proba(X_test)[:, 1])
     forest = FrozenEstimator(FOREST.fit(*train))
     theirs = CalibratedClassifierCV(forest, method="isotonic").fit(X, y)
     close(CalibratedClassifier(forest, "isotonic").fit(X, y).predict_proba(X_test), theirs.predict_proba(X_test))
@@ -196,8 +192,6 @@ def test_a_report_on_one_column(model):
 
 @pytest.mark.slow
 def test_a_score_from_the_shell(tmp_path, monkeypatch, capsys):
-    import pandas as pd
-
     monkeypatch.chdir(tmp_path)
     z, y = drawn()
     pd.DataFrame({"id": range(300), "score": z, "label": y}).to_csv("mine.csv", index=False)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from drawn_logits import classes_apart
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
@@ -80,11 +81,7 @@ def test_a_zero_counts_as_in_the_report():
     np.testing.assert_allclose(found.predict_proba(X[n : 2 * n]), by_hand, rtol=1e-12)
 
 
-def drawn(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    return make_classification(400, 10, n_informative=6, n_classes=n_classes, flip_y=0.2, random_state=0)
-
-
-@pytest.mark.parametrize("data", [load_digits(return_X_y=True), drawn(4), drawn(2)], ids=["digits", "four", "two"])
+@pytest.mark.parametrize("data", [load_digits(return_X_y=True), classes_apart(4), classes_apart(2)], ids=len)
 def test_sigmoid_is_that_of_scikit_learn(data):
     """One against the rest where there are more than two classes; theirs stops at a gradient of 1e-6."""
     X, y = data
@@ -111,7 +108,7 @@ def test_its_file_is_read_and_its_name_is_listed(tmp_path):
 
 
 def test_a_search_over_method_and_classifier():
-    X, y = drawn(3)
+    X, y = classes_apart(3)
     grid = {"method": ["sigmoid", "temperature_scaling", "ets"], "estimator__max_depth": [1, 3]}
     search = GridSearchCV(CalibratedClassifier(DecisionTreeClassifier(), cv=2), grid, scoring="neg_log_loss", cv=2)
     best = search.fit(X, y).best_estimator_
