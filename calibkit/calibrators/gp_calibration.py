@@ -84,7 +84,7 @@ class GPCalibration(Calibrator):
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
         temperature = fit_temperature(NLL(), logits, labels)
-        shares = torch.linspace(0, 1, self.n_knots, dtype=torch.float64).clamp(OUTERMOST, 1 - OUTERMOST)
+        shares = torch.linspace(0, 1, self.n_knots, dtype=torch.float64, device="cpu").clamp(OUTERMOST, 1 - OUTERMOST)
         knots = knots_of_equal_weight(logits, temperature, shares.to(logits.device)) / temperature
         pieces = torch.empty(logits.shape, dtype=torch.int32, device=logits.device)
         for rows in row_blocks(logits):
@@ -99,7 +99,9 @@ class GPCalibration(Calibrator):
         best, values, self.length, self.deviation = -at_straight[0], straight, 0.0, 0.0
         apart = (knots[:, None] - knots).square()
         for length in LENGTHS:
-            covariance = (-apart / (2 * length**2)).exp() + JITTER * torch.eye(len(knots)).to(knots)
+            covariance = (-apart / (2 * length**2)).exp() + JITTER * torch.eye(len(knots), device=knots.device).to(
+                knots
+            )
             root, w, at = torch.linalg.cholesky(covariance), straight, at_straight
             for deviation in DEVIATIONS:  # from the mode of the one before
                 w, at, log_p = _mode(w / deviation, at, deviation * root, derivatives)
@@ -126,7 +128,7 @@ def _mode(
     """The likeliest w of u = root w, the losses there, and Laplace's log p(y), by Newton's method from w and ``at``."""
     while True:
         losses, gradient, hessian = at
-        curvature = torch.eye(len(w)).to(w) + root.T @ hessian @ root
+        curvature = torch.ones_like(w).diag() + root.T @ hessian @ root
         uphill = w + root.T @ gradient
         step = torch.linalg.solve(curvature, uphill)
         decrement, value = float(uphill @ step), losses + 0.5 * float(w @ w)

@@ -157,7 +157,7 @@ class NeuralClamping(Fitted):
         if self.init == "theorem":
             return theorem_delta(entropy_gradient(model, x, batch_size=self.batch_size), x, self.input_range)
         scale = self.std if self.init == "random" else 0.0
-        return scale * torch.randn(x.shape[1:], generator=generator, dtype=torch.float64)
+        return scale * torch.randn(x.shape[1:], generator=generator, dtype=torch.float64, device="cpu")
 
     def _descend(
         self, model: nn.Module, x: Tensor, y: Tensor, delta: Tensor, temperature: Tensor, generator: torch.Generator
@@ -167,7 +167,7 @@ class NeuralClamping(Fitted):
         curve = []
         for _ in range(self.epochs):
             values = []
-            for rows in torch.randperm(len(x), generator=generator).split(self.batch_size):
+            for rows in torch.randperm(len(x), generator=generator, device="cpu").split(self.batch_size):
                 images = x[rows.to(x.device)].to(delta.device, delta.dtype)
                 z = network.run(model, images + delta).double() / temperature
                 loss = self._loss(z, y[rows.to(y.device)])

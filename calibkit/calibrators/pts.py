@@ -196,7 +196,7 @@ def network(x: Tensor, inputs: Tensor, sizes: Sequence[int], activation: Callabl
 def _start(sizes: Sequence[int], seed: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Parameters (P,) whose output is 1, with random hidden layers, and 1 for each weight, 0 for each bias."""
     generator = torch.Generator().manual_seed(seed)
-    x, is_weight = torch.zeros(2, n_parameters(sizes), dtype=torch.float64)
+    x, is_weight = torch.zeros(2, n_parameters(sizes), dtype=torch.float64, device="cpu")
     for (weight, _), (mask, _) in zip(layers(x, sizes), layers(is_weight, sizes), strict=True):
         weight.normal_(0.0, weight.shape[1] ** -0.5, generator=generator)
         mask.fill_(1.0)

@@ -139,7 +139,7 @@ def folds(n_rows: int, n_folds: int) -> Tensor:
     Not stratified: folds with equal shares of the classes would repeat the chance in these shares in the held-out rows,
     and reward biases that fit it.
     """
-    return torch.randperm(n_rows, generator=torch.Generator().manual_seed(0)) % n_folds
+    return torch.randperm(n_rows, generator=torch.Generator().manual_seed(0), device="cpu") % n_folds
 
 
 def rows_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Rows:

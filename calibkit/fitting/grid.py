@@ -66,7 +66,7 @@ def lowest_ece(logits: Tensor, labels: Tensor, grid: Sequence[float], n_bins: in
     """
     temperatures = torch.tensor(grid, dtype=torch.float64, device=logits.device)
     rows = row_blocks(logits, 8 * max(1, len(grid) // logits.shape[1]))  # (G, n) confidences fit in cache too
-    eces, gaps = torch.full((2, len(grid)), torch.inf, dtype=torch.float64)
+    eces, gaps = torch.full((2, len(grid)), torch.inf, dtype=torch.float64, device="cpu")
     wanted, between = [0, len(grid) - 1], [(0, len(grid) - 1)]
     while wanted:
         sums = gaps_of_temperatures(logits, labels, temperatures[wanted], n_bins, rows).cpu() / len(logits)

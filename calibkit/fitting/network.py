@@ -90,7 +90,7 @@ def entropy_gradient(model: nn.Module, images: Array, *, temperature: float = 1.
     x, temperature = check_images(model, images), check_real("temperature", temperature, 0.0, open_low=True)
     check_int("batch_size", batch_size, 1)
     where = place(model, x)
-    total = torch.zeros(x.shape[1:], dtype=torch.float64)
+    total = torch.zeros(x.shape[1:], dtype=torch.float64, device="cpu")
     with frozen(model), torch.enable_grad():
         for batch in x.split(batch_size):
             batch = batch.to(*where).detach().requires_grad_()
@@ -140,7 +140,7 @@ def check_range(input_range: Range) -> Range:
 
 
 def _per_channel(bound: float | tuple[float, ...], image: Tensor) -> Tensor:
-    values = torch.as_tensor(bound, dtype=torch.float64)
+    values = torch.as_tensor(bound, dtype=torch.float64, device=image.device)
     if values.ndim and len(values) != len(image):
         raise expected("input_range", f"a pair of numbers or of {len(image)} numbers each", bound)
     return values.reshape(-1, *[1] * (image.ndim - 1))

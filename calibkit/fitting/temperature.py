@@ -174,7 +174,7 @@ def _evaluate(
 
 def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
     """The lowest of the grid points where the slope turns upwards; else the end it falls to, or ``x`` if it is flat."""
-    points = torch.linspace(*bounds, SCAN, dtype=torch.float64).tolist()
+    points = torch.linspace(*bounds, SCAN, dtype=torch.float64, device="cpu").tolist()
     values, slopes, _ = zip(*(_evaluate(objective, logits, labels, point) for point in points), strict=True)
     turns = [i for i in range(SCAN - 1) if slopes[i] <= 0 < slopes[i + 1]]
     if turns:

@@ -48,7 +48,7 @@ def sort_values(values: Tensor) -> Tensor:
     """
     if values.device.type != "cpu":
         return values.sort().values
-    ordered, values = torch.empty(values.shape, dtype=values.dtype).numpy(), values.numpy()
+    ordered, values = torch.empty_like(values, memory_format=torch.contiguous_format).numpy(), values.numpy()
 
     def sort(rows: slice) -> None:
         for part in blocks(values.shape[-1], 1, 1, TILE):
@@ -73,7 +73,7 @@ def segment_sums(ordered: Tensor, stops: Tensor) -> Tensor:
     """
     if ordered.device.type != "cpu":
         return torch.nn.functional.pad(ordered.cumsum(1, dtype=torch.float64), (1, 0)).gather(1, stops).diff(dim=1)
-    starts = (stops + ordered.shape[1] * torch.arange(len(stops))[:, None]).flatten()
+    starts = (stops + ordered.shape[1] * torch.arange(len(stops), device=stops.device)[:, None]).flatten()
     inside = starts[: int((starts < ordered.numel()).sum())]  # what begins behind the last value is empty
     sums = np.zeros(len(starts))
     np.add.reduceat(ordered.numpy().reshape(-1), inside, dtype=np.float64, out=sums[: len(inside)])

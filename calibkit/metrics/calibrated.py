@@ -232,7 +232,7 @@ def variance_bins(values: Tensor) -> Tensor:
     """
     ordered = values.sort().values
     total = (ordered * (1.0 - ordered)).cumsum(0)
-    ends = torch.searchsorted(total, total[-1] * torch.arange(1, SCALES[0]) / SCALES[0])
+    ends = torch.searchsorted(total, total[-1] * torch.arange(1, SCALES[0], device=total.device) / SCALES[0])
     return torch.bucketize(values.contiguous(), ordered[ends])
 
 
@@ -242,7 +242,7 @@ class Columns:
     def __init__(self, probs: Tensor) -> None:
         self.probs, self.size = probs, (probs.shape[1], SCALES[0])
         self.cell = torch.stack([variance_bins(column) for column in probs.T], 1)
-        self.cell += SCALES[0] * torch.arange(probs.shape[1])
+        self.cell += SCALES[0] * torch.arange(probs.shape[1], device=probs.device)
         self.expected, self.variance = (
             torch.bincount(self.cell.flatten(), x.flatten(), math.prod(self.size)).view(self.size)
             for x in (probs, probs * (1.0 - probs))
@@ -256,7 +256,7 @@ class Columns:
     def look(self, outcomes: Tensor) -> Tensor:
         """(R, 6) statistics."""
         n_sets, n_cells = outcomes.shape[1], math.prod(self.size)
-        index = self.cell.gather(1, outcomes) + n_cells * torch.arange(n_sets)
+        index = self.cell.gather(1, outcomes) + n_cells * torch.arange(n_sets, device=outcomes.device)
         gaps = self.expected - torch.bincount(index.flatten(), minlength=n_sets * n_cells).view(n_sets, *self.size)
         found = [(self.probs.square().sum() - self.probs.gather(1, outcomes).sum(0)).square()]
         for m in SCALES:

@@ -215,9 +215,9 @@ def _classwise_of_weights(sample: Sample, n_bins: int) -> Statistic:
     label = torch.stack(
         [sample.labels * n_bins + width_bins(sample.label_probs, n_bins), torch.arange(n, device=probs.device)]
     )
-    size = (n_classes * n_bins, n)
-    above = torch.sparse_coo_tensor(entry, probs[row, column].double(), size, check_invariants=False).coalesce()
-    hits = torch.sparse_coo_tensor(label, probs.new_ones(n, dtype=torch.float64), size, check_invariants=False)
+    options = {"size": (n_classes * n_bins, n), "device": probs.device, "check_invariants": False}
+    above = torch.sparse_coo_tensor(entry, probs[row, column].double(), **options).coalesce()
+    hits = torch.sparse_coo_tensor(label, probs.new_ones(n, dtype=torch.float64), **options)
 
     def statistic(weights: Tensor) -> Tensor:
         drawn = weights.t().contiguous()
@@ -237,7 +237,7 @@ def _classwise_of_labels(sample: Sample, n_bins: int) -> Statistic:
 
 def _mass_of_labels(sample: Sample, n_bins: int, threshold: float = 0.0) -> Statistic:
     errors = mass_errors_of(sample, n_bins, (threshold,))
-    return lambda labels: torch.tensor([errors(y)[0] for y in labels], dtype=torch.float64)
+    return lambda labels: labels.new_tensor([errors(y)[0] for y in labels], dtype=torch.float64)
 
 
 RECORDS = (

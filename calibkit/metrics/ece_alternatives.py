@@ -145,14 +145,14 @@ def _smooth_of_weights(sample: Sample, n_bins: int) -> Statistic:
     def statistic(weights: Tensor) -> Tensor:
         shares = weights / weights.sum(1, keepdim=True)
         values = [smooth_error(sample.confidence, sample.gap * share) for share in shares]
-        return torch.tensor(values, dtype=torch.float64)
+        return weights.new_tensor(values, dtype=torch.float64)
 
     return statistic
 
 
 def _smooth_of_gaps(sample: Sample, n_bins: int) -> Statistic:
     errors = partial(smooth_error, sample.confidence)
-    return lambda gaps: torch.tensor([errors(gap / len(sample)) for gap in gaps], dtype=torch.float64)
+    return lambda gaps: gaps.new_tensor([errors(gap / len(sample)) for gap in gaps], dtype=torch.float64)
 
 
 def _largest_sum(sample: Sample) -> Statistic:

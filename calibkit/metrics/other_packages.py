@@ -41,7 +41,7 @@ def error_like(sample: Sample, n_bins: int, rule: Rule) -> float:
 
 def _left(key: Tensor, inner: Tensor | np.ndarray) -> Bins:
     """[a, b) between the inner edges, open to both ends."""
-    inner = torch.as_tensor(inner)
+    inner = torch.as_tensor(inner, device="cpu")
     ends = inner.new_full((1,), inf)
     return key, torch.cat([-ends, inner]), torch.cat([inner, ends]), "left"
 
@@ -58,7 +58,7 @@ def _clipped(c: Tensor) -> Tensor:
 
 def _in_float32(c: Tensor, n: int) -> Bins:
     """Float64 input included; 1.0 has a bin of its own."""
-    return _left(c.float(), torch.linspace(0, 1, n + 1, dtype=torch.float32)[1:])
+    return _left(c.float(), torch.linspace(0, 1, n + 1, dtype=torch.float32, device="cpu")[1:])
 
 
 def _pycalib(c: Tensor, n: int) -> Bins:

@@ -171,7 +171,8 @@ def true_value(name: str, log_probs: Tensor, truth: Tensor, n_bins: int) -> floa
 def drawn(truth: Tensor, n: int, n_sets: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
     """Test sets: n rows, drawn with replacement, and a label of each, drawn from its log-probabilities ``truth``."""
     ends = truth.exp().cumsum(1)
-    ends = (ends / ends[:, -1:] + torch.arange(len(ends))[:, None]).flatten()  # each row from its number to the next
+    first = torch.arange(len(ends), device=ends.device)[:, None]
+    ends = (ends / ends[:, -1:] + first).flatten()  # each row from its number to the next
     for _ in range(n_sets):
         rows = torch.from_numpy(rng.integers(0, len(truth), n))
         found = torch.searchsorted(ends, rows + torch.from_numpy(rng.random(n)), right=True)

@@ -193,6 +193,7 @@ def on_copies(sample: Sample, metric: Callable[[Tensor, Tensor], float]) -> Stat
 
     def statistic(weights: Tensor) -> Tensor:
         rows = map(torch.repeat_interleave, weights.long())
-        return torch.tensor([as_number(metric(sample.probs[i], sample.labels[i])) for i in rows], dtype=torch.float64)
+        values = [as_number(metric(sample.probs[i], sample.labels[i])) for i in rows]
+        return weights.new_tensor(values, dtype=torch.float64)
 
     return statistic

@@ -273,7 +273,8 @@ def recalibrated(sample: Sample, recalibrator: Recalibrator, group: Tensor) -> T
 
 def _folds(group: Tensor) -> Iterator[Tensor]:
     """(N,) bool, for each fold whether a row is held out; whole groups, dealt at random and always alike."""
-    dealt = torch.randperm(int(group.max()) + 1, generator=torch.Generator().manual_seed(0)) % FOLDS
+    generator = torch.Generator().manual_seed(0)
+    dealt = torch.randperm(int(group.max()) + 1, generator=generator, device="cpu") % FOLDS
     fold = dealt.to(group.device)[group]
     return (fold == k for k in range(FOLDS))
 

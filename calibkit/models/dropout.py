@@ -54,7 +54,7 @@ def mc_dropout(model: nn.Module, rate: float = 0.1, passes: int = 10, *, seed: i
     if linear.out_features < 2:
         raise expected("model", "a network whose last linear layer gives two logits or more", linear)
     generator = torch.Generator().manual_seed(check_int("seed", seed, 0, 2**63))
-    masks = (torch.rand(passes, linear.in_features, generator=generator) >= rate).float() / (1 - rate)
+    masks = (torch.rand(passes, linear.in_features, generator=generator, device="cpu") >= rate).float() / (1 - rate)
 
     def drop(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
         return (F.dropout(inputs[0], rate),) if layer.training else None

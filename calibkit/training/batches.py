@@ -86,7 +86,7 @@ class Mix:
         cls, n: int, height: int, width: int, generator: torch.Generator, device: torch.device | str = "cpu"
     ) -> Mix:
         """A box and partners for a batch of n images."""
-        u, y, x = torch.rand(3, generator=generator, dtype=torch.float64).tolist()
+        u, y, x = torch.rand(3, generator=generator, dtype=torch.float64, device="cpu").tolist()
 
         def side(at: float, size: int) -> slice:
             centre, half = int(at * size), int(size * (1 - u) ** 0.5) // 2
@@ -94,7 +94,7 @@ class Mix:
 
         rows, columns = side(y, height), side(x, width)
         area = (rows.stop - rows.start) * (columns.stop - columns.start)
-        partner = torch.randperm(n, generator=generator).to(device)
+        partner = torch.randperm(n, generator=generator, device="cpu").to(device)
         return cls(partner, rows, columns, 1 - area / (height * width))
 
     def paste(self, images: Tensor, partners: Tensor) -> Tensor:
@@ -121,18 +121,18 @@ def shuffled(
     out.
     """
     n, device = len(feed), feed.device
-    order = torch.randperm(n, generator=generator).to(device)
-    crops = torch.randint(0, 9, (n, 2), generator=generator).to(device)
+    order = torch.randperm(n, generator=generator, device="cpu").to(device)
+    crops = torch.randint(0, 9, (n, 2), generator=generator, device="cpu").to(device)
     if recipe.augment == "flip":
         crops.fill_(4)  # the window at (4, 4) is the image itself
-    flips = torch.randint(0, 2, (n,), generator=generator, dtype=torch.bool).to(device)
+    flips = torch.randint(0, 2, (n,), generator=generator, dtype=torch.bool, device="cpu").to(device)
     augment, mine = recipe.augment != "none" and feed.augmentable, slice(rank, None, world)
     for start in range(0, n, recipe.batch_size):
         rows = slice(start, start + recipe.batch_size)
         index = order[rows]
         drawn = (crops[rows], flips[rows]) if augment else None
         mix = None
-        if recipe.cutmix and float(torch.rand((), generator=generator)) < recipe.cutmix:
+        if recipe.cutmix and float(torch.rand((), generator=generator, device="cpu")) < recipe.cutmix:
             mix = Mix.draw(len(index), *feed.inputs.shape[1:3], generator, device)
         if len(index) < world:
             continue
