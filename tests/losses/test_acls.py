@@ -7,14 +7,10 @@ from calibkit.losses.acls import ACLS
 from calibkit.losses.cross_entropy import CrossEntropy
 
 
-def test_penalty(three):
-    for options, value in (
-        ({"margin": 6.0, "variant": "code"}, 1.505433),
-        ({"margin": 10.0, "variant": "code"}, 0.146100),
-        ({"margin": 10.0, "variant": "paper"}, 0.212767),
-        ({"margin": 6.0, "variant": "paper", "weight_neg": 0.01 * 3}, 3.382967),  # the sum over three other classes
-    ):
-        assert ACLS(**options).penalty(*three).item() == pytest.approx(value, abs=1e-6)
+def test_penalty_of_the_paper(three):
+    assert ACLS(margin=10.0, variant="paper").penalty(*three).item() == pytest.approx(0.212767, abs=1e-6)
+    summed = ACLS(margin=6.0, variant="paper", weight_neg=0.01 * 3)  # over three other classes
+    assert summed.penalty(*three).item() == pytest.approx(3.382967, abs=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["paper", "code"])
@@ -101,9 +97,6 @@ class TestAblations:
         loss.update(index, torch.arange(12) % 2 == 0)
         loss.end_epoch()
         assert loss.penalty(logits, labels, index) > 0
-        again = ACLS(indicator="ranking", n_samples=12)
-        again.load_state_dict(loss.state_dict())
-        assert again(logits, labels, index) == loss(logits, labels, index)
 
     def test_an_ignored_neighbour_ranks_nobody(self, batch):
         logits, labels = batch

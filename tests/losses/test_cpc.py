@@ -76,12 +76,9 @@ class LargestTensor(TorchDispatchMode):
 def test_memory_at_a_thousand_classes():
     """All (N, K, K) pairs would be 64 MB a tensor; no tensor here is larger than a block, 1 MB."""
     logits = torch.randn(16, 1000, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    labels = torch.arange(16)
     with LargestTensor() as seen:
-        CPC()(logits, labels).backward()
+        CPC()(logits, torch.arange(16)).backward()
     assert seen.largest <= 1 << 20
-    sample = (logits[:2, :40].detach().double(), labels[:2])
-    assert CPC(weight_1v1=0.0).penalty(*sample).item() == pytest.approx(by_pairs(*sample, "code")[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("variant", ["paper", "code"])
