@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn_logits import true_logits
 
 from calibkit.calibrators import TemperatureScaling
 from calibkit.fitting.affine_fit import folds
@@ -32,9 +33,18 @@ def corner(case, z, y):
 
 def too_large(seed, n, k):
     """Logits of which nothing is wrong but the temperature."""
-    rng = np.random.default_rng(seed)
-    z = 1.5 * rng.normal(size=(n, k))
-    return 2 * z, (z + rng.gumbel(size=z.shape)).argmax(1)
+    true, y = true_logits(n, k, 1.5, seed)
+    return 2 * true, y
+
+
+def check_order(make, z, y):
+    """The order of the rows, and that of four classes, are of no account in the fit. Gives the probabilities."""
+    probs, classes = make().fit(z, y)(z), np.array([2, 0, 3, 1])
+    rows = np.random.default_rng(0).permutation(len(z))
+    np.testing.assert_allclose(make().fit(z[rows], y[rows])(z), probs, rtol=0, atol=1e-7)
+    other = make().fit(z[:, classes], np.argsort(classes)[y])(z[:, classes])
+    np.testing.assert_allclose(other, probs[:, classes], rtol=0, atol=1e-7)
+    return probs
 
 
 def check_choice(fitted, z, y):

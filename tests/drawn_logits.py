@@ -4,11 +4,17 @@ import numpy as np
 from sklearn.datasets import make_classification
 
 
+def true_logits(n: int, k: int, scale: float = 2.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (n, k), and labels drawn from their softmax."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(scale=scale, size=(n, k))
+    return true, (true + rng.gumbel(size=true.shape)).argmax(1)
+
+
 def logits(n: int = 300, k: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """Logits (n, k) that are 2.5 times too large, and labels drawn from the true ones."""
-    rng = np.random.default_rng(0)
-    true = rng.normal(scale=1.5, size=(n, k))
-    return 2.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
+    true, labels = true_logits(n, k, 1.5)
+    return 2.5 * true, labels
 
 
 def classes_apart(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -158,21 +158,6 @@ def test_every_candidate_has_its_exact_ece_and_accuracy(kind):
         search.set(TENTHS[7 * i])  # any step, good or bad, leaves the state right
 
 
-def test_state_after_steps_equals_a_fresh_scan():
-    z, y = random_sample(4, n=300, k=8)
-    search, rng = greedy._Search(z, y, 1.5, 15), np.random.default_rng(0)
-    for _ in range(40):
-        search.i = int(rng.integers(8))
-        search.z = z[:, search.i].contiguous()
-        search.set(float(rng.choice(TENTHS)))
-    moved = {
-        name: getattr(search, name).clone() for name in ("top", "second", "total", "hit", "top_class", "second_class")
-    }
-    search.scan()
-    for name, value in moved.items():
-        torch.testing.assert_close(value, getattr(search, name), rtol=1e-13, atol=0)
-
-
 def test_accuracy_is_kept_and_ece_falls_at_every_step():
     z, y = random_sample(5, n=600, k=6)
     cts = ClassTemperatureScaling().fit(z, y)

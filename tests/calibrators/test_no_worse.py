@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from drawn_logits import true_logits
 
 from calibkit.calibrators import CALIBRATORS, Calibrator
 from calibkit.metrics import ece
@@ -19,9 +20,8 @@ SEARCHES = ["temperature_scaling", "class_temperature_scaling"]  # for the lowes
 
 def plain(n=50, k=6, seed=0):
     """Logits 1.5 times too large and labels drawn from them."""
-    rng = np.random.default_rng(seed)
-    true = 2 * rng.normal(size=(n, k))
-    return 1.5 * true, (true + rng.gumbel(size=true.shape)).argmax(1)
+    true, y = true_logits(n, k, seed=seed)
+    return 1.5 * true, y
 
 
 def outlier(factor, right):

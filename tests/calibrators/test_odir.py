@@ -4,7 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from affine_samples import CORNERS, check_choice, corner, random_sample, too_large
+from affine_samples import CORNERS, check_choice, check_order, corner, random_sample, too_large
+from drawn_logits import true_logits
 from scipy.special import softmax
 
 from calibkit import metrics
@@ -95,12 +96,7 @@ def test_scale_of_the_logits():
 
 def test_order_of_rows_and_classes_and_shift():
     z, y = random_sample(4, 400, 4)
-    rows, classes = np.random.default_rng(0).permutation(400), np.array([2, 0, 3, 1])
-    for method in METHODS:
-        probs = method(lam=0.1, mu=0.1).fit(z, y)(z)
-        np.testing.assert_allclose(method(lam=0.1, mu=0.1).fit(z[rows], y[rows])(z), probs, atol=1e-7)
-        other = method(lam=0.1, mu=0.1).fit(z[:, classes], np.argsort(classes)[y])(z[:, classes])
-        np.testing.assert_allclose(other, probs[:, classes], atol=1e-7)
+    _, probs = (check_order(lambda method=method: method(lam=0.1, mu=0.1), z, y) for method in (MSODIR, DirODIR))
     shift = np.linspace(-5, 5, 400)[:, None]
     np.testing.assert_allclose(DirODIR(lam=0.1, mu=0.1).fit(z + shift, y)(z), probs, atol=1e-7)
 
@@ -122,9 +118,7 @@ def test_a_class_with_one_row():
     """Log-probabilities are below zero. So a fold without the class lowers its probability for ever, by its own scale,
     and the held-out row has an arbitrarily large loss.
     """
-    rng = np.random.default_rng(0)
-    z = 2 * rng.normal(size=(300, 5))
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    z, y = true_logits(300, 5)
     once = (y != 0) | (np.arange(300) == np.flatnonzero(y == 0)[0])
     z, y = 3 * z[once], y[once]
     fitted = DirODIR().fit(z, y)

@@ -1,4 +1,4 @@
-"""Affine maps against numpy's products; their curvature and coordinates against autograd's Hessian and a solve."""
+"""The curvature of affine maps and its coordinates against autograd's Hessian and a solve."""
 
 import numpy as np
 import pytest
@@ -166,21 +166,6 @@ def test_the_unit_of_the_logits_does_not_matter(name, scale, n_classes):
     y = (z * rng.uniform(0.3, 1.5, n_classes) + rng.gumbel(size=z.shape)).argmax(1)
     want = calibrator(name).fit(z, y)(z)
     np.testing.assert_allclose(calibrator(name).fit(scale * z, y)(scale * z), want, atol=2e-5)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 6])
-@pytest.mark.parametrize("diagonal", [True, False])
-def test_the_map_of_parameters_is_that_of_the_fitted_arrays(n_classes, diagonal):
-    rng = np.random.default_rng(n_classes)
-    weights = rng.normal(size=n_classes if diagonal else (n_classes, n_classes))
-    bias, z = rng.normal(size=n_classes), rng.normal(size=(7, n_classes))
-    x = torch.from_numpy(np.column_stack([weights, bias]))
-    found = affine.arrays(x)
-    np.testing.assert_array_equal(found[0], weights)
-    np.testing.assert_array_equal(found[1], bias)
-    want = z @ (np.diag(weights) if diagonal else weights).T + bias
-    np.testing.assert_allclose(affine.apply(x, torch.from_numpy(z)), want, atol=1e-14)
-    np.testing.assert_allclose(affine.transform(*map(torch.from_numpy, (z, weights, bias))), want, atol=1e-14)
 
 
 def test_fitted_arrays_share_no_memory_with_the_parameters():

@@ -143,14 +143,6 @@ def test_seed_of_the_caller_is_left_alone(sample):
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_bad_options():
-    for cls in (TemperatureScaling, ClassTemperatureScaling):
-        with pytest.raises(ValueError, match="Expected `solver` to be one of exact, sctl, but got 'lbfgs'"):
-            cls(solver="lbfgs")
-        with pytest.raises(ValueError, match="Expected `objective` to be nll, label_smoothing, focal or class_loss"):
-            cls(objective="ece", solver="sctl")
-
-
 #: One of each calibrator and each loss; the whole table is in the chapter on class-wise loss scaling.
 ROWS = [
     *(f"temperature_scaling solver=sctl:{loss}" for loss in ("nll", "label_smoothing", "focal", "class_loss_scaling")),

@@ -9,7 +9,7 @@ from torch import nn
 
 from calibkit.calibrators import load_calibrator
 from calibkit.calibrators.neural_clamping import NeuralClamping
-from calibkit.objectives import ClassLossScaling, Focal
+from calibkit.objectives import ClassBalanced, ClassLossScaling, Focal, LabelSmoothing
 
 
 def focal_by_scipy(logits, labels, gamma):
@@ -83,23 +83,16 @@ def test_on_a_linear_two_class_network_it_is_platt_scaling():
     np.testing.assert_allclose(clamping.delta, (clamping.delta @ w.numpy()) * w / (w @ w), atol=1e-12)  # along w
 
 
-@pytest.mark.parametrize("objective", ["nll", "label_smoothing", "class_balanced", "class_loss_scaling"])
-def test_every_smooth_objective_falls(network, images, labels, logits, objective):
-    clamping = NeuralClamping(objective=objective, weight=0.0, lr=0.05, epochs=30).fit(network, images, labels)
-    before = clamping.objective.value(logits, labels)
-    after = clamping.objective.value(clamping.logits(network, images) / clamping.temperature, labels)
-    assert after < before
-
-
-def test_weights_of_an_objective_sum_to_one_and_are_held_fixed(network, images, labels, logits):
+@pytest.mark.parametrize("objective", [ClassLossScaling(), ClassBalanced(), LabelSmoothing(0.1)], ids=str)
+def test_weights_of_an_objective_sum_to_one_and_are_held_fixed(network, images, labels, logits, objective):
     """One step on all images by hand: its value at T = 1 and delta = 0, and where the gradient takes T."""
-    objective = ClassLossScaling()
     options = {"init": "zero", "weight": 0.0, "batch_size": 60, "epochs": 1, "exact_temperature": False, "lr": 0.01}
     clamping = NeuralClamping(objective=objective, **options).fit(network, images, labels)
     t = torch.ones((), dtype=torch.float64, requires_grad=True)
-    ce = torch.nn.functional.cross_entropy(torch.from_numpy(logits) / t, labels, reduction="none")
+    z = torch.from_numpy(logits) / t
+    ce = torch.nn.functional.cross_entropy(z, labels, reduction="none", label_smoothing=objective.smoothing)
     weights = objective.weights(ce.detach(), labels, 4)
-    assert float(weights.sum()) > 2  # about one a class
+    assert (float(weights.sum()) > 2) == (objective == ClassLossScaling())  # about one a class
     loss = weights @ ce / weights.sum()
     loss.backward()
     assert clamping.loss_curve == pytest.approx([loss.item()], rel=1e-12)
@@ -115,12 +108,6 @@ def test_a_batch_whose_rows_all_have_no_weight():
     clamping = NeuralClamping(Focal(detach=True), init="zero", epochs=2, batch_size=4, exact_temperature=False)
     clamping.fit(model, images, (images[:, 0] > 0).long())
     assert clamping.temperature == 1 and not clamping.delta.any() and not clamping.loss_curve.any()
-
-
-def test_the_norm_pulls_delta_to_zero_where_its_square_does_not(network, images, labels):
-    options = {"weight": 0.5, "lr": 0.01, "std": 0.01, "epochs": 100}
-    code, paper = (NeuralClamping(variant=each, **options).fit(network, images, labels) for each in ("code", "paper"))
-    assert np.abs(code.delta).max() < 0.01 < np.abs(paper.delta).max()
 
 
 # ---------------------------------------------------------------------------------------------------- contract
