@@ -30,12 +30,6 @@ def make(name: str) -> tuple[np.ndarray, np.ndarray]:
     return probs, labels
 
 
-@pytest.fixture(params=HARD)
-def hard(request) -> tuple[np.ndarray, np.ndarray]:
-    """Each hard input in turn."""
-    return make(request.param)
-
-
 @pytest.fixture
 def mixed() -> tuple[np.ndarray, np.ndarray]:
     """Ordinary calibrated predictions (300, 6): gaps of both signs."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from calibkit.metrics import METRICS, Sample, bootstrap, bootstrap_difference, bootstrap_values
+from calibkit.metrics import METRICS, Sample, bootstrap_difference, bootstrap_values
 from calibkit.metrics.intervals import Resampled, hull
 from calibkit.metrics.resampling import resampled
 
@@ -109,14 +109,6 @@ def test_the_p_value_is_where_the_interval_leaves_zero(metric):
         _, low, high = b.difference(a, level)
         assert (low <= 0 <= high) is inside
     assert a.chance(a) == 1.0
-
-
-@pytest.mark.slow
-def test_pairing_narrows_the_interval():
-    p, _, y = two()
-    nearly = 0.99 * p + 0.01 / 4
-    (low, high), (a, b) = bootstrap_difference(p, nearly, y, metrics=["nll"])["nll"], bootstrap(p, y)["nll"]
-    assert high - low < 0.3 * (b - a)
 
 
 SURE = np.array([[1.0, 0.0]] * 3 + [[0.5, 0.5]] * 3)

@@ -38,13 +38,15 @@ def naive_mass_bins(pairs, n_bins):
     return [(len(b), sum(y for _, y in b) / len(b), sum(c for c, _ in b) / len(b)) for b in bins if b]
 
 
-def test_naive_oracle(hard):
-    for n_bins in (1, 10, 15, 400):
-        of_loops(*hard, n_bins)
+def test_naive_oracle(cases):
+    for given in cases.values():
+        for n_bins in (1, 10, 15, 400):
+            of_loops(*given, n_bins)
 
 
-def test_auto_is_the_monotonic_sweep_of_plain_loops(hard):
-    auto_by_loops(*hard)
+def test_auto_is_the_monotonic_sweep_of_plain_loops(cases):
+    for given in cases.values():
+        auto_by_loops(*given)
     for seed in range(5):  # with ties, and labels that the accuracies follow for some bins
         rng = np.random.default_rng(seed)
         probs = rng.dirichlet(np.full(4, 0.5), 300).round(2)
@@ -147,9 +149,3 @@ def test_debiasing_removes_the_bias():
     error = np.std(squares) / math.sqrt(300)
     assert abs(np.mean(squares) - 0.04) < 3 * error
     assert np.mean(plain) - 0.04 > 6 * error
-
-
-def test_unknown_peer_raises(mixed):
-    for metric in (ece, adaptive_ece):
-        with pytest.raises(ValueError, match="Expected `like` to be one of .*, but got 'sklearn'"):
-            metric(*mixed, like="sklearn")

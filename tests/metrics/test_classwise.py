@@ -98,15 +98,3 @@ def test_class_count_weighs_rare_classes(mixed):
 def test_tace_threshold_keeps_its_own_value():
     probs, labels = np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([0, 1])
     assert tace(probs, labels, n_bins=1, threshold=0.5) == pytest.approx((0.25 / 2 + 0.5) / 2)
-
-
-@pytest.mark.parametrize(
-    "metric, options, message",
-    [
-        (classwise_ece, {"normalize": "k"}, "Expected `normalize` to be one of n, class_count, but got 'k'"),
-        (tace, {"threshold": 1.5}, r"Expected `threshold` to be a number in \[0.0, 1.0\], but got 1.5"),
-    ],
-)
-def test_bad_options_raise(mixed, metric, options, message):
-    with pytest.raises(ValueError, match=message):
-        metric(*mixed, **options)

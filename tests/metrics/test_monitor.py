@@ -96,17 +96,6 @@ def test_the_order_of_updates_and_late_labels_change_nothing(mixed):
     assert_same(late, filled(probs, labels))
 
 
-def test_tensors_lists_and_float32(mixed):
-    probs, labels = mixed
-    for p, y in ((torch.from_numpy(probs), torch.from_numpy(labels)), (probs.tolist(), labels.tolist())):
-        monitor = Monitor()
-        monitor.update(p, y, "a")
-        assert monitor.report()[0]["ece"] == pytest.approx(ece(probs, labels), rel=1e-12)
-    single = Monitor()
-    single.update(probs.astype(np.float32), labels, "a")
-    np.testing.assert_allclose(list(single.report()[0].values())[1:], list(monitor.report()[0].values())[1:], rtol=1e-5)
-
-
 @pytest.mark.gpu
 def test_same_on_cuda(mixed):
     if not torch.cuda.is_available():

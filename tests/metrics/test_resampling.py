@@ -224,14 +224,6 @@ def test_bad_options_raise(mixed, options, message):
         bootstrap(*mixed, **options)
 
 
-def test_groups_of_one_row_are_no_groups(mixed):
-    numbers = np.arange(300)[::-1] - 7  # any distinct integers; their order is that of the draws
-    plain = bootstrap_values(mixed[0][::-1].copy(), mixed[1][::-1].copy(), n_resamples=20)
-    grouped = bootstrap_values(*mixed, groups=numbers, n_resamples=20)
-    for name, values in plain.items():
-        assert grouped[name] == pytest.approx(values, abs=1e-9)
-
-
 def test_copies_that_go_together_tell_nothing(mixed):
     """Each row five times, the copies in one group: the intervals of the rows themselves. (Equal-mass bins and the
     correction for a bin's count do see how many rows there are.)"""
@@ -260,11 +252,9 @@ def test_groups_against_a_loop_over_copied_rows(name, mixed):
     assert own.tolist() == pytest.approx(values, abs=1e-7 if name == "debiased_ece" else 1e-12)
 
 
-def test_entries_of_the_registry_by_name_are_the_names():
+def test_entries_of_the_registry_by_name_are_the_names(mixed):
     """As ``evaluate`` takes them: their rules at 0, their ranges and ``n_bins`` are theirs."""
-    rng = np.random.default_rng(0)
-    confidence = rng.uniform(0.5, 1, 200)
-    probs, labels = np.stack([confidence, 1 - confidence], 1), (rng.random(200) > confidence).astype(int)
+    probs, labels = mixed
     some = {name: METRICS[name] for name in ("ece", "mce")}
     options = {"n_bins": 5, "n_resamples": 40}
     assert bootstrap(probs, labels, some, **options) == bootstrap(probs, labels, list(some), **options)

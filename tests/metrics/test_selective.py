@@ -63,12 +63,6 @@ def test_no_excess_where_all_errors_are_last():
             assert excess_aurc(np.stack([sure, 1 - sure], axis=1), labels) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_confidence_that_tells_nothing_has_the_error_rate(mixed):
-    _, labels = mixed
-    flat = np.full((len(labels), 6), 1 / 6)
-    assert aurc(flat, labels) == pytest.approx(np.mean(labels != 0), abs=1e-12)
-
-
 def test_area_nears_the_limit_of_the_paper():
     """E-AURC's optimum by the paper, r + (1 - r) ln(1 - r), for many samples."""
     n, r = 200_000, 0.2

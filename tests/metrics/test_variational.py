@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from drawn_logits import true_logits
 from scipy.special import softmax
 
 from calibkit.calibrators import Identity, StructuredMatrixScaling, TemperatureScaling
@@ -152,9 +153,7 @@ def test_the_lower_end_holds(sharpness):
 
 
 def simplex(seed, n, sharpness):
-    rng = np.random.default_rng(seed)
-    true = 1.5 * rng.normal(size=(n, 5))
-    labels = (true + rng.gumbel(size=true.shape)).argmax(1)
+    true, labels = true_logits(n, 5, 1.5, seed)
     return softmax(sharpness * true, axis=1), labels, softmax(true, axis=1)
 
 
@@ -231,9 +230,8 @@ def test_the_intervals_hold_the_true_parts():
     """1,500 samples at the true logits and at 1.5 times these: in 95% of test sets, to 3 errors of 40 sets."""
     held, values, known = {}, {}, {}
     for seed in range(SAMPLES):
-        rng = np.random.default_rng(seed)
-        logits = 1.5 * rng.normal(size=(1500, 5))
-        true, labels = softmax(logits, axis=1), (logits + rng.gumbel(size=logits.shape)).argmax(1)
+        logits, labels = true_logits(1500, 5, 1.5, seed)
+        true = softmax(logits, axis=1)
         for sharpness in (1.0, 1.5):
             probs = softmax(sharpness * logits, axis=1)
             parts = score_parts(probs, labels, TemperatureScaling(), n_resamples=200)
@@ -253,9 +251,8 @@ def test_the_intervals_hold_the_true_parts():
 
 
 def test_the_score_is_the_sum_and_what_mends_nothing_finds_nothing():
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(200, 3))
-    probs, labels = softmax(3 * logits, axis=1).astype(np.float32), (logits + rng.gumbel(size=(200, 3))).argmax(1)
+    logits, labels = true_logits(200, 3, 1.0)
+    probs = softmax(3 * logits, axis=1).astype(np.float32)
     mended, left = (score_parts(torch.tensor(probs), labels, by) for by in (TemperatureScaling(), Identity()))
     for name, metric in (("nll", nll), ("brier", brier)):
         score, calibration, refinement = (part.value for part in mended[name])
@@ -272,10 +269,9 @@ def test_what_is_no_recalibrator():
 
 def test_parts_of_rows_that_go_together():
     """Twenty equal rows an image: their interval is as wide as that of 100 rows."""
-    rng = np.random.default_rng(1)
     image = np.repeat(np.arange(100), 20)
-    logits = rng.normal(size=(100, 4))
-    probs, labels = softmax(logits, axis=1)[image], (logits + rng.gumbel(size=(100, 4))).argmax(1)[image]
+    logits, labels = (x[image] for x in true_logits(100, 4, 1.0, seed=1))
+    probs = softmax(logits, axis=1)
     alone, together = (score_parts(probs, labels, TemperatureScaling(), groups=of)["nll"] for of in (None, image))
     assert together.score.high - together.score.low > 3 * (alone.score.high - alone.score.low)
     with pytest.raises(ValueError, match="^Expected `groups` to be at least 5 distinct numbers"):
