@@ -19,6 +19,15 @@ def by_translation(text):
     return body.lower().translate({ord(c): " " for c in string.punctuation if c != "'"}).split()
 
 
+def write(name, **texts):
+    """The messages of both files of a copy, of two groups in turn."""
+    folder = data.files(name)["train"][0].parent
+    folder.mkdir()
+    for split, of in texts.items():
+        rows = [json.dumps({"group": "ab"[i % 2], "id": str(i), "text": text}) for i, text in enumerate(of)]
+        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+
+
 def test_words():
     for text, found in (
         ("Subject: x\n\nIt's 3.5-fold\tCAFÉ\n\nend", ["it's", "3", "5", "fold", "café", "end"]),
@@ -37,28 +46,20 @@ def test_a_long_message_keeps_its_end_and_a_short_one_is_padded_in_front():
     assert tokens.dtype == np.int32
 
 
-def test_a_closed_vocabulary_leaves_other_words_out(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("data_cache")
+def test_a_closed_vocabulary_leaves_other_words_out(monkeypatch):
     """As Keras's Tokenizer with ``num_words``: the words of all messages, and no token for others."""
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
     monkeypatch.setitem(DATASETS, CLOSED, replace(DATASETS[CLOSED], n_val=2, n_test=4, n_tokens=3))
-    folder = data.files(CLOSED)["train"][0].parent
-    folder.mkdir()
-    for split, text in (("train", "once a b a"), ("test", "b a twice a")):
-        rows = [json.dumps({"group": "ab"[i % 2], "id": str(i), "text": f"{text} {i}"}) for i in range(5)]
-        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+    write(CLOSED, train=[f"once a b a {i}" for i in range(5)], test=[f"b a twice a {i}" for i in range(5)])
     assert data.vocabulary(CLOSED) == data.vocabulary(CLOSED, seed=1) == ("<padding>", "a", "b")
     for split, count in (("train", 4), ("val", 2), ("test", 4)):
         tokens = data.load_split(CLOSED, split).inputs[:, -4:].tolist()
         assert len(tokens) == count and all(row in ([0, 1, 2, 1], [0, 2, 1, 1]) for row in tokens)
 
 
-def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
-    folder = data.files(NAME)["train"][0].parent
-    folder.mkdir()
-    for split, bodies in (("train", [f"word{i}" for i in range(910)]), ("test", ["Subject: x\n\nnew word0"])):
-        rows = [json.dumps({"group": "a", "id": "1", "text": text}) for text in bodies]
-        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+@pytest.mark.usefixtures("data_cache")
+def test_no_word_outside_the_training_split_is_known():
+    write(NAME, train=[f"word{i}" for i in range(910)], test=["Subject: x\n\nnew word0"])
     with pytest.raises(ValueError, match="Expected `name` to be a data set of kind text, but got 'camvid'"):
         data.vocabulary("camvid")
     for seed in (0, 1):
@@ -70,14 +71,10 @@ def test_no_word_outside_the_training_split_is_known(tmp_path, monkeypatch):
     assert data.load_split(NAME, "test").inputs[0, -2] == 1
 
 
-def test_a_random_split_parts_all_messages_by_the_seed(tmp_path, monkeypatch):
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+@pytest.mark.usefixtures("data_cache")
+def test_a_random_split_parts_all_messages_by_the_seed(monkeypatch):
     monkeypatch.setitem(DATASETS, RANDOM, replace(DATASETS[RANDOM], n_val=20, n_test=40))
-    folder = data.files(RANDOM)["train"][0].parent
-    folder.mkdir()
-    for split, numbers in (("train", range(120)), ("test", range(120, 200))):
-        rows = [json.dumps({"group": "ab"[i % 2], "id": str(i), "text": f"word{i}"}) for i in numbers]
-        (folder / f"{split}.jsonl").write_text("\n".join(rows))
+    write(RANDOM, train=[f"word{i}" for i in range(120)], test=[f"word{i}" for i in range(120, 200)])
     drawn = {}
     for seed in (0, 1):
         parts = [data._carve(DATASETS[RANDOM], np.zeros(200), split, seed) for split in ("train", "val", "test")]

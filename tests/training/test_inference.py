@@ -14,29 +14,18 @@ from calibkit.training.inference import pixels_of
 IMAGES = data.load_split("digits", "test").inputs[:20]
 
 
-def half_frozen():
-    """A network in training mode, one of its two normalisations in evaluation mode."""
+def test_every_layer_keeps_its_mode_and_statistics():
+    """Also after an error. One of two normalisations is in evaluation mode."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 10))
     model[0].eval()
-    return model, [True, False, True, True, True, True]
-
-
-def test_every_layer_keeps_its_mode_and_statistics():
-    model, modes = half_frozen()
-    assert [module.training for module in model.modules()] == modes
     before = {name: value.clone() for name, value in model.state_dict().items()}
     logits = predict(model, IMAGES, "digits")
-    assert [module.training for module in model.modules()] == modes
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    np.testing.assert_array_equal(logits, predict(model.eval(), IMAGES, "digits"))
-
-
-def test_the_modes_are_restored_after_an_error():
-    model, modes = half_frozen()
     with pytest.raises(RuntimeError):
         predict(model, IMAGES[:, :2, :2], "digits")
-    assert [module.training for module in model.modules()] == modes
+    assert [module.training for module in model.modules()] == [True, False, True, True, True, True]
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    np.testing.assert_array_equal(logits, predict(model.eval(), IMAGES, "digits"))
 
 
 def test_so_they_are_after_dense_prediction():

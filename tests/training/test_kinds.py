@@ -93,9 +93,14 @@ def test_dense_prediction(data_cache):
     np.testing.assert_allclose(maps["confidence"] / 255, confidence, rtol=0, atol=0.5 / 255 + 1e-6)
 
 
-def test_facts_of_pixels_by_hand(data_cache):
-    """A network that always says class 0 with p = 0.75 of two: accuracy is its share; IoU by hand."""
+def pixels(model, images, labels):
+    """Of images of 4 x 5 pixels of two classes."""
     spec = data.Dataset(2, (4, 5, 3), (0.5,) * 3, (0.5,) * 3, kind="dense")
+    return pixels_of(model, Feed(images, spec, torch.device("cpu"), torch.float32), labels)
+
+
+def test_facts_of_pixels_by_hand():
+    """A network that always says class 0 with p = 0.75 of two: accuracy is its share; IoU by hand."""
     images = np.zeros((2, 4, 5, 3), np.uint8)
     labels = np.zeros((2, 4, 5), np.int16)
     labels[0, :2] = 1  # 10 of class 1
@@ -104,8 +109,7 @@ def test_facts_of_pixels_by_hand(data_cache):
     with torch.no_grad():
         model.linear.weight.zero_()
         model.linear.bias.copy_(torch.tensor([np.log(3.0), 0.0]))
-    feed = Feed(images, spec, torch.device("cpu"), torch.float32)
-    logits, kept, images, facts = pixels_of(model, feed, labels)
+    logits, kept, images, facts = pixels(model, images, labels)
     assert np.bincount(images).tolist() == [20, 15]
     assert logits.shape == (35, 2) and np.bincount(kept).tolist() == [25, 10]
     assert facts["pixels"] == 35
@@ -125,14 +129,13 @@ def test_frames_that_follow_each_other_are_a_block():
 
 def test_images_without_a_label_count_for_nothing():
     """An image of which no pixel has a class leaves the facts of the others, and gives no pixel to the sample."""
-    spec = data.Dataset(2, (4, 5, 3), (0.5,) * 3, (0.5,) * 3, kind="dense")
     images = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), np.uint8)
     labels = np.random.default_rng(1).integers(0, 2, (3, 4, 5)).astype(np.int16)
     labels[1] = data.IGNORE
-    model, (cpu, single) = OnePixel(2), (torch.device("cpu"), torch.float32)
-    logits, kept, numbers, facts = pixels_of(model, Feed(images, spec, cpu, single), labels)
+    model = OnePixel(2)
+    logits, kept, numbers, facts = pixels(model, images, labels)
     assert np.unique(numbers).tolist() == [0, 2]
-    others, of_others, _, expected = pixels_of(model, Feed(images[[0, 2]], spec, cpu, single), labels[[0, 2]])
+    others, of_others, _, expected = pixels(model, images[[0, 2]], labels[[0, 2]])
     np.testing.assert_allclose(logits, others, rtol=1e-6)
     np.testing.assert_array_equal(kept, of_others)
     for name in ("accuracy", "miou", "ece", "ece_by_batch", "pixels"):

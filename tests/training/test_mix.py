@@ -156,12 +156,6 @@ def test_mc_dropout_drops_in_training_only_features_of_the_last_layer():
     assert set(sums.tolist()) == {0.0, 2.0, 4.0, 6.0, 8.0}
 
 
-def test_rate_zero_is_the_network():
-    network, x = nn.Linear(5, 3), torch.randn(4, 5)
-    before = network(x).log_softmax(1)
-    torch.testing.assert_close(mc_dropout(network, 0.0, 3).eval()(x), before)
-
-
 def test_a_network_without_a_linear_layer():
     with pytest.raises(ValueError, match="Expected `model` to be a network with a linear layer, but got Conv2d"):
         mc_dropout(nn.Conv2d(1, 2, 3))
@@ -176,8 +170,3 @@ def test_variants_train_by_their_names(tmp_path, monkeypatch):
     assert (logits.meta["loss"], logits.meta["recipe"]["dropout"]) == ("mc_dropout", 0.1)
     np.testing.assert_allclose(np.exp(logits.test_logits).sum(1), 1, rtol=1e-6)  # log-probabilities, of a mean
     assert assemble("digits", "small_cnn", "cutmix cutmix=1.0", "smoke")[2] == dataclasses.replace(smoke, cutmix=1.0)
-
-
-def test_a_variant_has_the_options_of_a_recipe():
-    with pytest.raises(ValueError, match="Expected `loss` to be with options among epochs, .*, but got margin"):
-        assemble("digits", "small_cnn", "cutmix margin=3", "smoke")

@@ -60,25 +60,36 @@ def test_a_loss_that_gives_anything_but_a_number_with_a_gradient(tmp_path, spoil
         fit(digits_model(), Spoilt(spoil), "digits", RECIPE, folder=tmp_path)
 
 
-def test_bad_options(tmp_path):
-    for option, value, message in [
-        ("devices", 0, "Expected `devices` to be an integer >= 1, but got 0"),
-        ("seed", 1.5, "Expected `seed` to be an integer"),
-        ("device", "gpu", "Expected `device` to be one of auto, cpu, cuda"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, **{option: value})
-
-
-def test_names_are_assembled_first(tmp_path):
-    for given, name in (
-        (("small_cnn", nn.CrossEntropyLoss(), "digits", RECIPE), "model"),
-        ((digits_model(), "mbls", "digits", RECIPE), "loss"),
-        ((digits_model(), nn.CrossEntropyLoss(), "digits", "smoke"), "recipe"),
+def test_bad_options(tmp_path, monkeypatch):
+    """On a machine without a GPU, which is not told that it is one of several; names are assembled first."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    given = {"model": digits_model(), "loss": nn.CrossEntropyLoss(), "data": "digits", "recipe": RECIPE}
+    for option, value, want in (
+        ("devices", 0, "an integer >= 1, but got 0"),
+        ("seed", 1.5, "an integer"),
+        ("device", "gpu", "one of auto, cpu, cuda"),
+        ("device", "cuda", ".*, as there is no GPU, but got"),
+        ("nodes", 2, "1, or MASTER_ADDR, .*, but got 2"),
+        ("model", "small_cnn", "a .*, as `assemble` .*, but got '"),
+        ("loss", "mbls", "a .*, as `assemble` .*, but got '"),
+        ("recipe", "smoke", "a .*, as `assemble` .*, but got '"),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `{name}` to be a .*, as `assemble` .*, but got '"):
-            fit(*given, folder=tmp_path / "none")
-    assert not (tmp_path / "none").exists()
+        with pytest.raises(ValueError, match=f"^Expected `{option}` to be {want}"):
+            fit(**{**given, option: value}, folder=tmp_path / "none")
+        assert not (tmp_path / "none").exists()
+
+
+def test_what_cannot_be_assembled():
+    for key, options, message in (
+        ("cross_entropy", {"pretrained": True}, "`pretrained` to be False, as small_cnn"),
+        ("mbls", {"seed": -1}, "`seed` to be an integer in"),
+        ("crl n_samples=5", {}, "`loss` to be without `n_samples`.*, but got '.* n_samples="),
+        ("acls indicator=ranking n_samples=1000", {}, "`loss` to be without `n_samples`.*, but got '.* n_samples="),
+        ("cutmix margin=3", {}, "`loss` to be with options among epochs, .*, but got margin"),
+    ):
+        with pytest.raises(ValueError, match=f"^Expected {message}"):
+            assemble("digits", "small_cnn", key, "smoke", **options)
 
 
 def test_assembling_leaves_the_callers_random_numbers_alone():
@@ -91,25 +102,6 @@ def test_assembling_leaves_the_callers_random_numbers_alone():
         found.append(next(assemble("digits", "small_cnn", "mbls", "smoke", seed=3)[0].parameters()))
         assert torch.cat([first, torch.rand(1)]).tolist() == want.tolist()
     assert torch.equal(*found)
-    with pytest.raises(ValueError, match="^Expected `seed` to be an integer in"):
-        assemble("digits", "small_cnn", "mbls", "smoke", seed=-1)
-
-
-def test_no_gpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="Expected `device` to be .*, as there is no GPU, but got"):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, device="cuda")
-
-
-def test_a_machine_of_several_that_is_not_told_which_it_is(tmp_path, monkeypatch):
-    monkeypatch.delenv("MASTER_ADDR", raising=False)
-    with pytest.raises(ValueError, match="Expected `nodes` to be 1, or MASTER_ADDR, .*, but got 2"):
-        fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path, nodes=2)
-
-
-def test_a_network_that_has_no_weights_to_start_from():
-    with pytest.raises(ValueError, match="Expected `pretrained` to be False, as small_cnn"):
-        assemble("digits", "small_cnn", "cross_entropy", "smoke", pretrained=True)
 
 
 def test_the_default_dtype_is_not_that_of_the_network():
@@ -119,12 +111,6 @@ def test_the_default_dtype_is_not_that_of_the_network():
     finally:
         torch.set_default_dtype(torch.float32)
     assert {p.dtype for p in network.parameters()} == {torch.float32}
-
-
-def test_the_size_of_the_training_set_is_no_option():
-    for key in ["crl n_samples=5", "acls indicator=ranking n_samples=1000"]:
-        with pytest.raises(ValueError, match="Expected `loss` to be without `n_samples`.*, but got '.* n_samples="):
-            assemble("digits", "small_cnn", key, "smoke")
 
 
 def test_losses_and_recipes_that_do_not_fit_the_data(tmp_path):

@@ -179,9 +179,3 @@ def test_a_run_that_ended_while_this_one_waited_for_the_lock_is_read(tmp_path, m
     monkeypatch.setattr("calibkit.training.trainer.train", None)
     second = train_digits(tmp_path / "run", recipe=recipe)
     assert same(first, second) and first.meta == second.meta
-
-
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    cut_short(tmp_path, 1)
-    with pytest.raises(ValueError, match="Expected `folder` to be a run with seed 1, but got 0"):
-        train_digits(tmp_path, recipe=RECIPE, seed=1)

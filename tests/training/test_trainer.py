@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from digits_runs import RECIPE, digits_model, train_digits
+from digits_runs import digits_model, train_digits
 from torch import nn
 
 from calibkit import data
@@ -16,22 +16,6 @@ from calibkit.logits import Logits
 from calibkit.losses import CRL, LOSSES
 from calibkit.models import build, load_weights
 from calibkit.training import Recipe, fit, predict
-
-
-@pytest.mark.slow
-def test_a_finished_run_is_returned_with_its_weights(tmp_path):
-    first = fit(digits_model(), nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
-    stamp = (tmp_path / "logits.npz").stat().st_mtime_ns
-    model = digits_model()
-    again = fit(model, nn.CrossEntropyLoss(), "digits", RECIPE, folder=tmp_path)
-    assert (tmp_path / "logits.npz").stat().st_mtime_ns == stamp
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "logits.npz", "weights.npz"]
-    np.testing.assert_array_equal(first.test_logits, again.test_logits)
-    np.testing.assert_array_equal(predict(model, data.load_split("digits", "test").inputs, "digits"), first.test_logits)
-    assert first.meta["accuracy"] > 0.8
-    assert first.meta["split"] == "1000/300/497"
-    rows = (tmp_path / "log.csv").read_text().splitlines()
-    assert rows[0].startswith("epoch,lr,") and len(rows) == 1 + RECIPE.epochs
 
 
 @pytest.mark.slow
