@@ -114,5 +114,5 @@ class TestAblations:
             ACLS(indicator="ranking")
         with pytest.raises(ValueError, match="Expected `n_samples` to be an integer"):
             ACLS(n_samples="x")
-        with pytest.raises(ValueError, match="Expected `index` to be a torch tensor, but got NoneType"):
+        with pytest.raises(ValueError, match="Expected `index` to be the samples' positions, .*, but got None"):
             ACLS(indicator="ranking", n_samples=3)(*three)

@@ -28,6 +28,18 @@ def test_equals_the_pairs(batch):
     assert loss.penalty(logits, labels, index).item() == pytest.approx(total / 12, rel=1e-12)
 
 
+def test_gradient_is_eq_19_of_acls_supplement(gradient, one_hot):
+    """Row CRL of Table 2: f = p (1 - p) at the top and p_top p_j elsewhere for the sample that ranks too high."""
+    logits = torch.tensor([[3.0, 0, -1, 0.5], [1.0, 2, 0, 1]], dtype=torch.float64)
+    labels, index = torch.tensor([0, 1]), torch.tensor([0, 1])
+    loss = with_history([0, 1], 1)  # the confident sample was wrong, the other right: both pairs are active
+    p = logits.softmax(1)
+    top, top_class = p.max(1, keepdim=True)
+    f = torch.where(one_hot(top_class[:, 0], 4) == 1, p * (1 - p), -top * p)
+    want = torch.stack([f[0], -f[1]])  # both ordered pairs, over N = 2
+    assert torch.allclose(gradient(loss.penalty, logits, labels, index), want)
+
+
 def test_no_ranking_in_the_first_epoch_nor_where_all_counts_are_equal(batch):
     loss, index = CRL(n_samples=12), torch.arange(12)
     assert torch.equal(loss(*batch, index), CrossEntropy()(*batch))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from calibkit.losses.cross_entropy import CrossEntropy
 from calibkit.losses.mbls import MbLS
 
 
@@ -20,6 +21,14 @@ def test_gradient_is_acls_eq_15_but_for_the_top_logit(batch, gradient, one_hot, 
     slope = gradient(MbLS(margin=2.0, variant=variant).penalty, logits, labels) * 12
     assert torch.allclose(slope * (6 if variant == "code" else 1), want)
     assert torch.allclose(slope.sum(1), torch.zeros(12, dtype=torch.float64))
+
+
+def test_within_the_margin_is_cross_entropy(batch, gradient):
+    """No penalty and no gradient once all distances are below the margin (Figure 1, right)."""
+    logits, labels = batch
+    loss = MbLS(margin=(logits.max(1).values - logits.min(1).values).max().item() + 0.1)
+    assert torch.equal(loss(logits, labels), CrossEntropy()(logits, labels))
+    assert (gradient(loss.penalty, logits, labels) == 0).all()
 
 
 def test_margin_zero_is_the_linear_penalty(batch):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from calibkit import TemperatureScaling, calibrator, load_calibrator, metrics
-from calibkit.objectives import ECE, NLL, ClassBalanced, Focal, LabelSmoothing, losses
+from calibkit.objectives import ECE, NLL, ClassBalanced, ClassLossScaling, Focal, LabelSmoothing, losses
 from calibkit.objectives.ece import bin_gaps
 
 Z = torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]], dtype=torch.float64)
@@ -74,6 +74,12 @@ def test_every_class_counts_the_same():
     ce = losses(z, y).numpy()
     by_hand = np.mean([ce[y.numpy() == k].mean() for k in range(5)])
     assert ClassBalanced().value(z, y) == pytest.approx(by_hand, rel=1e-14)
+
+
+def test_it_is_class_loss_scaling_with_scales_of_zero():
+    z, y = torch.randn(40, 4, generator=torch.Generator().manual_seed(2)), torch.arange(40) % 4 // 2 * 3
+    scaled = ClassLossScaling(beta=0.0).value(z, y)  # a sum over the 2 classes that occur
+    assert scaled == pytest.approx(2 * ClassBalanced().value(z, y), rel=1e-14)
 
 
 @pytest.mark.parametrize("n_bins", [1, 10, 15, 25])
