@@ -99,9 +99,7 @@ class GPCalibration(Calibrator):
         best, values, self.length, self.deviation = -at_straight[0], straight, 0.0, 0.0
         apart = (knots[:, None] - knots).square()
         for length in LENGTHS:
-            covariance = (-apart / (2 * length**2)).exp() + JITTER * torch.eye(len(knots), device=knots.device).to(
-                knots
-            )
+            covariance = (-apart / (2 * length**2)).exp() + JITTER * torch.ones_like(knots).diag()
             root, w, at = torch.linalg.cholesky(covariance), straight, at_straight
             for deviation in DEVIATIONS:  # from the mode of the one before
                 w, at, log_p = _mode(w / deviation, at, deviation * root, derivatives)
