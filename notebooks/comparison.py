@@ -261,7 +261,8 @@ weights do next to nothing, CLS changes the ECE by {text(balanced, "ece")} point
 # %% tags=["hide-input", "nbval-check-output"]
 said, pairs = {}, []
 WIDE, WHITE = "cifar10/resnet8", "cifar10/resnet8_whitened"
-for network in ("cifar10/resnet20", WIDE, WHITE, "cifar100/resnet8"):
+NEWS = "20newsgroups_random/gpool_cnn"
+for network in ("cifar10/resnet20", WIDE, WHITE, "cifar100/resnet8", NEWS):
     of = {"loss": "mbls", "method": "identity"} | dict(
         zip(("dataset", "model"), network.split("/"), strict=True)
     )
@@ -277,19 +278,20 @@ on_average = {
     of: difference_intervals.over_networks(pairs[pairs["metric"] == of])
     for of in ("ece", "nll")
 }
-assert {mean.below() for mean in on_average.values()} == {"holds"}
+assert [mean.below() for mean in on_average.values()] == ["holds", "not decided"]
 on_average = {of: text(in_units(of, mean), of) for of, mean in on_average.items()}
 Markdown(
     minus(f"""
-**Does the margin of MbLS beat no margin?** On two of four networks that we trained with both, and on average, whichever of the four is left out. Take the
+**Does the margin of MbLS beat no margin?** On two of five networks that we trained with both, and on average, whichever of the five is left out. Take the
 margin of the paper and, as there, a margin of 0 at half the weight. The first minus the second is
-{on_average["ece"]} points of ECE and {on_average["nll"]} nats on average. On the ResNet-20 it
+{on_average["ece"]} points of ECE on average, which is clear, and {on_average["nll"]} nats, which is not. On the ResNet-20 it
 is {said["cifar10/resnet20"]["ece"]} points of ECE and {said["cifar10/resnet20"]["nll"]} nats, which is not clear.
 On the {{ref}}`ResNet-8 <sec-comparison-accurate>` it is {said[WIDE]["ece"]} points
 and {said[WIDE]["nll"]} nats, so the margin helps. These intervals cover
 test images and seeds. On the whitened one, trained once without the margin, it is {said[WHITE]["ece"]} points and {said[WHITE]["nll"]} nats.
 With a ResNet-8 on CIFAR-100, trained once, it is {said["cifar100/resnet8"]["ece"]} points
-and {said["cifar100/resnet8"]["nll"]} nats, which is not clear. At
+and {said["cifar100/resnet8"]["nll"]} nats, which is not clear. On MbLS's own text network, trained once without the margin, it is
+{said[NEWS]["ece"]} points and {said[NEWS]["nll"]} nats: not clear either, since its trainings scatter. At
 the *same* weight a margin of 0 is far worse, even on the ResNet-20 ({{ref}}`the sweep <sec-mbls-fit>`).
 """)
 )

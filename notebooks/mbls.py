@@ -26,8 +26,8 @@
 # {ours}`ece cifar10 resnet20 identity` with a ResNet-20 on CIFAR-10, and {ours}`ece cifar10 resnet50 mbls | identity`
 # against {ours}`ece cifar10 resnet50 identity` with the paper's ResNet-50, trained once for 20 of 350 epochs. Against
 # label smoothing it is clearly lower, averaged over the four networks for CIFAR-10 with both losses, not over all
-# eight. Against a margin of 0 the NLL is lower on all four networks that have both, and the ECE on three. Each is
-# clearly lower on average and on two, the ResNet-8s for CIFAR-10. On {ref}`text <sec-mbls-news>` we see no clear gain
+# eight. Against a margin of 0 the ECE is lower on four of the five networks that have both, clearly on average and on
+# two, the ResNet-8s for CIFAR-10. The NLL is lower on all five, clearly on these two. On {ref}`text <sec-mbls-news>` we see no clear gain
 # over one temperature in ECE, and a higher NLL.
 #
 # **Do this:** train with cross-entropy and fit one temperature. With 500 held-out samples it mostly has the lower ECE, with 100 the lower NLL ({numref}`tbl-mbls-heldout`). If you can hold out none, a margin is a bet: with margins of 2 and 15 instead of 6 the ECE of the ResNet-20 is {ours}`ece cifar10 resnet20 mbls margin=2 | identity` and {ours}`ece cifar10 resnet20 mbls margin=15 | identity`, one training each.
@@ -537,7 +537,7 @@ shown.loc[("in the mean", "mean"), :] = pd.Series(mean_row)
 shown = pd.concat([shown.loc[[group]] for group in ("in the mean", "not in the mean")])
 table(
     shown,
-    "On none of the eight networks in the mean is the ECE or the NLL of MbLS lower than that of CE with one temperature. Of the other three, two have a test set that is unlike the held-out one, and one has the same messages again. ECE in "
+    "On none of the eight networks in the mean is the ECE or the NLL of MbLS lower than that of CE with one temperature. The other three have unlike test data, or the same messages again. ECE in "
     "percent and points, NLL in nats, uncalibrated unless TS is named; negative is better for MbLS. A star: the 95% "
     "interval excludes zero, over test samples and, where trained more than once, seeds. On CamVid a hundred pixels of "
     "each image count. AUROC: how well the confidence, "
@@ -589,9 +589,10 @@ for net in ("resnet8", "resnet50"):
     too_sure[net] = 100 * float(p.max(1).mean() - (p.argmax(1) == y).mean())
 assert too_sure["resnet8"] < -3 and too_sure["resnet50"] > 1
 assert mean.below() == nll.below() == "does not hold" and right.above(-1.0) == "holds"
-assert mean_of(to_0).below() == mean_of(to_0_nll).below() == "holds"
-for of in (to_0, to_0_nll):
-    assert {mean_of(of.drop(at)).below() for at in of.index} == {"holds"}
+assert mean_of(to_0).below() == "holds" and (to_0_nll["value"] < 0).all()
+assert {mean_of(to_0.drop(at)).below() for at in to_0.index} == {"holds"}
+on_images = to_0_nll[to_0_nll["dataset"] != "20newsgroups_random"]
+assert mean_of(on_images).below() == "holds"
 aece = averaged("label_smoothing", metric="adaptive_ece", dataset="cifar10")
 text = f"""
 **Is MbLS better than cross-entropy plus one temperature?** No. Averaged over the {WORDS[len(balanced)]} networks its ECE is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever is left out" * (rest == {mean.below()})}, and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats). The Brier score is {CLEAR[brier.below()]} ({brier:+.4f}). With a temperature fitted by ECE, as in the paper, the ECE is {CLEAR[by_ece.below()]} ({by_ece:+.2f}). The temperature is fitted to held-out images. The margin is not, as it is in the paper.
@@ -602,7 +603,7 @@ Its ECE is lower than that of CE on {WORDS[int((to_ce["value"] < 0).sum())]} of 
 
 **Does it cost accuracy?** No. MbLS minus CE is {right:+.2f} points.
 
-**Does the margin help?** On two networks of four. We trained a margin of 0, at half the weight, on {WORDS[len(to_0)]} networks. MbLS minus it in ECE is {of_each}. The mean is {CLEAR[mean_of(to_0).below()]} ({mean_of(to_0):+.2f} points), and so is that of the NLL ({mean_of(to_0_nll):+.3f} nats), whichever is left out. By themselves only the ResNet-8s for CIFAR-10 are clear.
+**Does the margin help?** By themselves only the ResNet-8s for CIFAR-10, two of {WORDS[len(to_0)]} networks, show it. MbLS minus a margin of 0, at half the weight, is in ECE {of_each}. The mean is {CLEAR[mean_of(to_0).below()]} ({mean_of(to_0):+.2f} points), whichever is left out. The NLL is lower on all. Its mean is {CLEAR[mean_of(to_0_nll).below()]} ({mean_of(to_0_nll):+.3f} nats), for on text it scatters from training to training. Without the text it is {CLEAR[mean_of(on_images).below()]} ({mean_of(on_images):+.3f}).
 
 **No rule says which margin fits.** At the margin of 6 and the same accuracy of 92% our ResNet-8 is {-too_sure["resnet8"]:.1f} points too cautious and our ResNet-50 {too_sure["resnet50"]:.1f} points too sure (first trainings). On the ResNet-20 our validation images choose 8, and the ECE moves away from that of CE with a temperature ({at_8:+.2f} points, trained once). On the ResNet-8 they choose 10, the largest of three, and the ECE comes as low as with that temperature ({at_10:+.2f}, trained once, {{numref}}`tbl-comparison-tuned`).
 """
@@ -631,11 +632,11 @@ at_news = paper_tables.select(ours, dataset="20newsgroups_random", metric="ece")
 seeds = at_news.groupby("loss")["n_seeds"].max()
 rows = {}
 TEXT = ("cross_entropy", "label_smoothing", "focal", "flsd", "mbls")
-for key in TEXT:
+for key in (*TEXT, WITHOUT_MARGIN, "acls"):
     gap = less(key, base_method=TS, of=NEWS)
     rows[SHORT[key]] = {
         "accuracy": f"{score(key, metric='accuracy', of=NEWS).value:.2f}",
-        "printed ECE": told[key, "identity"],
+        "printed ECE": told.get((key, "identity")),
         "ECE": f"{score(key, of=NEWS).value:.2f}",
         "ECE, TS": f"{score(key, TS, of=NEWS).value:.2f}",
         "NLL": f"{score(key, metric='nll', of=NEWS).value:.3f}",
@@ -645,7 +646,7 @@ for key in TEXT:
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "On text CE with one temperature has the lower NLL, and in ECE we see no difference from MbLS. "
-    f"20 Newsgroups, GPool-CNN, means over {WORDS[seeds['mbls']]} trainings (FL and FLSD: {WORDS[seeds['focal']]}). "
+    f"20 Newsgroups, GPool-CNN, means over {WORDS[seeds['mbls']]} trainings (FL, FLSD, m = 0 and ACLS: {WORDS[seeds['acls']]}). "
     "Accuracy and ECE in percent, NLL in nats, uncalibrated and with one temperature (TS). Last column: uncalibrated ECE "
     "minus the ECE of CE with TS, points, negative is better, 95% interval over test texts and seeds",
     "tbl-mbls-news",
@@ -657,6 +658,11 @@ gap, nll = (less("mbls", base_method=TS, metric=of, of=NEWS) for of in ("ece", "
 on_top = less("mbls", "mbls", method=TS, base_method="identity", of=NEWS)
 says = float(told["cross_entropy", "identity"]) - float(told["mbls", "identity"])
 own = calibrator(TS).fit(*notebook.logits_of(f"{NEWS}-mbls-s0").val).temperature
+to_0, to_0_nll = (
+    less("mbls", WITHOUT_MARGIN, metric=of, of=NEWS) for of in ("ece", "nll")
+)
+above = less("acls", "mbls", of=NEWS)
+assert to_0.below() == to_0_nll.below() == "not decided"
 text = f"""
 **Is the network "already well calibrated", as Appendix D says?** It looks so. The temperature fitted to its first training is {own:.2f}.
 What a temperature does to the ECE is not clear ({on_top:+.2f} points, two trainings). Without any calibration it is {-to_ce.value:.1f} points lower than
@@ -664,6 +670,9 @@ that of CE. The paper prints {says:.1f}. Label smoothing, without a margin, does
 
 But we see no gain over one temperature. Compared with CE and its temperature, the ECE of MbLS is {CLEAR[gap.below()]}
 ({gap:+.2f} points) and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats).
+
+**Does the margin help here?** It is not clear. MbLS minus a margin of 0 is {to_0:+.2f} points and {to_0_nll:+.3f} nats, with two trainings and one. ACLS with the
+margin of 6, trained once, has an ECE that is {CLEAR[above.below()]} than that of MbLS ({above:+.2f} points).
 """
 display(Markdown(minus(text)))
 
