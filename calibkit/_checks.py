@@ -144,7 +144,8 @@ def check_labels(labels: object, n_rows: int, n_classes: int, device: torch.devi
 def _check_matrix(name: str, z: Tensor, given: object) -> Tensor:
     columns = list(getattr(given, "columns", ()))
     if (wanted := numbered(columns)) and wanted != columns:
-        raise expected(name, f"with the columns {', '.join(wanted)}, which labels count", ", ".join(columns))
+        cure = "if labels count these as they stand, pass .to_numpy()"
+        raise expected(name, f"with the columns {', '.join(wanted[:6])} ...", f"{', '.join(columns[:6])} ...; {cure}")
     if not z.is_floating_point():
         raise expected(name, "floating point", f"dtype {z.dtype}")
     if z.ndim != 2:
