@@ -97,7 +97,8 @@ class LogitCalibrator(Classifier):
         else:
             classes = _classes_of(y, max(X.shape[1], 2))
             if len(set(columns)) == len(classes):
-                classes = classes[[in_order(columns).index(name) for name in columns]]
+                place = {name: k for k, name in enumerate(in_order(columns))}
+                classes = classes[[place[name] for name in columns]]
         if classes.shape != (max(X.shape[1], 2),):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
         kinds = {type(each) for each in classes.tolist()}
