@@ -184,6 +184,7 @@ MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, Any]] = {
     # The trials that led to it: book/results/recipes.csv.
     ("reduced", "cifar10", "resnet8_whitened"): _SHORT_CIFAR | {"epochs": 36, "weight_decay": 1e-3},
     ("reduced", "cifar100", "resnet8"): _SHORT_CIFAR,
+    ("reduced", "cifar100", "resnet8_whitened"): _SHORT_CIFAR | {"weight_decay": 1e-3},
     ("class_loss_scaling", "cifar10_lt", "densenet40"): {"lr": 0.01},
     ("class_loss_scaling", "cifar10_lt", "wide_resnet_28"): {"weight_decay": 5e-4},
     ("class_loss_scaling", "cifar10_lt", "resnet110"): {"warmup": 5.0},
