@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from book.kit import results
 from book.papers import PAPERS, framed
@@ -68,6 +69,14 @@ def test_the_opening_figure_is_there_for_light_and_dark():
     assert 'class="only-light"' in html and 'class="only-dark"' in html
     ids = re.findall(r'id="([^"]+)"', html)
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]+"|"http://www.w3.org/[^"]+"', "", html) and ids
+
+
+def test_every_point_of_the_map_is_named():
+    figure = Figure(frontpage.SIZE)
+    frontpage.opening(figure)
+    words = [text.get_text() for ax in figure.get_axes() for text in ax.texts]
+    named = [name.split(",")[0] for name in frontpage.proposals("ece")]
+    assert sorted(words) == sorted([*named, *[" better\n in both"] * 2])
 
 
 def test_the_readme_shows_the_figure_of_the_present_results():

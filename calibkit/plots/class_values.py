@@ -60,8 +60,11 @@ def class_scatter(
     return ax
 
 
-def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -> None:
-    """Write each name beside its point, on the first of eight sides where it covers nothing; else leave it out."""
+def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], *, crosses: bool = False) -> None:
+    """Write each name beside its point, on the first of eight sides where it covers nothing; else leave it out.
+
+    Of ``crosses`` the corners come first, where a name is on neither interval.
+    """
     if (figure := ax.get_figure(root=True)) is not None:
         figure.draw_without_rendering()  # the layout decides where points and words lie
     points = ax.transData.transform(np.column_stack([x, y]))
@@ -70,7 +73,7 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str]) -
     frame = ax.get_window_extent()
     for name, at in zip(names, zip(x, y, strict=True), strict=True):
         text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=7.5, path_effects=halo)
-        for right, up, ha, va in _SIDES:
+        for right, up, ha, va in _SIDES[4:] + _SIDES[:4] if crosses else _SIDES:
             text.set(position=(right, up), ha=ha, va=va)
             box = text.get_window_extent()
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1

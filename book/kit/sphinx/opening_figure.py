@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 
 from calibkit import Estimate, TemperatureScaling, calibrator
 from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
+from calibkit.plots.class_values import label_points
 from calibkit.plots.methods import better_in_both, color_of, cross
 from calibkit.plots.style import BLUE, COLORS, GREEN, GREY, RED, ink, on_paper, wash
 from calibkit.plots.style import paper as sheet
@@ -19,15 +20,6 @@ from calibkit.plots.style import paper as sheet
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
 FEWEST = 20  # images in a bin that is drawn
 MARGIN = 0.25  # points of ECE beyond the last interval
-#: Where the names of points stand that would lie on others, in typographic points from them.
-PLACES = {
-    ("CTS", "published", "balanced"): ((0, 10), "center"),
-    ("CLS", "published", "balanced"): ((-4, -12), "right"),
-    ("NC", "ours", "balanced"): ((-4, 5), "right"),
-    ("CLS", "published", "long-tailed"): ((0, 8), "center"),
-    ("CLS", "ours", "long-tailed"): ((0, -14), "center"),
-    ("CTS", "published", "long-tailed"): ((4, -12), "left"),
-}
 
 
 def gap_closes(left: Axes) -> None:
@@ -71,13 +63,12 @@ def map_of_proposals(figure: FigureBase, in_ece: dict[str, Estimate], in_nll: di
     widths = [right - left for left, right in across.values()]  # a point of ECE is as wide in both
     panels = dict(zip(across, figure.subplots(1, 2, sharey=True, width_ratios=widths), strict=True))
     colors = distinct(name.split(", ", 1)[0] for name in in_ece)
+    points: dict[str, list] = {kind: [] for kind in panels}
     for name, of in in_ece.items():
         short, whose, kind = name.rpartition(" (")[0].split(", ")
         x, y, color = of.percent, in_nll[name], colors[short]
         cross(panels[kind], x, y, color=color, marker="o", mfc=color if whose == "published" else sheet())
-        at, where = PLACES.get((short, whose, kind), ((4, 4), "left"))
-        label = panels[kind].annotate(short, (x.value, y.value), at, textcoords="offset points", ha=where)
-        label.set_path_effects([withStroke(linewidth=2.5, foreground=sheet())])
+        points[kind].append((short, x.value, y.value))
     for kind, panel in panels.items():
         panel.set(title=f"{kind} data", xlim=across[kind])
     low, high = panels["balanced"].get_ylim()
@@ -89,3 +80,6 @@ def map_of_proposals(figure: FigureBase, in_ece: dict[str, Estimate], in_nll: di
     looks = {"published networks": GREY, "our networks": sheet()}
     keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
     panels["long-tailed"].legend(handles=keys, loc="upper right")
+    for kind, panel in panels.items():
+        names, x, y = zip(*points[kind], strict=True)
+        label_points(panel, np.array(x), np.array(y), names, crosses=True)
