@@ -77,7 +77,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from IPython.display import Markdown, display
+from IPython.display import display
 from torch import nn
 
 from book.kit import results
@@ -94,6 +94,7 @@ from book.kit.notebook.gradients import (
     watch_silence,
 )
 from book.kit.notebook.printed_vs_ours import beside
+from book.kit.notebook.prose import prose
 from book.kit.notebook.small_networks import train_on_digits
 from book.kit.notebook.table import minus, table
 from book.kit.results.difference_intervals import interval_of
@@ -612,7 +613,7 @@ That ACLS outperforms all losses is not supported. Minus that of cross-entropy w
 of its own. Of all losses, {len(lower) or "none"} {"have" if len(lower) > 1 else "has"} a clearly lower ECE than cross-entropy
 with one temperature ({{numref}}`tbl-comparison-losses`).
 """
-    display(Markdown(minus(words)))
+    display(prose(words))
 
 # %% tags=["hide-input"]
 rows = {
@@ -623,8 +624,7 @@ rows = {
 effect = ledger.loc[list(rows), ["effect", "nll", "lower", "verdict"]]
 assert effect.loc["ACLS5b", "lower"] == "9 of 9"
 assert effect["verdict"].tolist() == ["not decided", "holds", "does not hold"]
-Markdown(
-    minus(f"""
+prose(f"""
 On our nine networks, CamVid's among them ({{numref}}`tbl-acls-networks`), the {{doc}}`ledger <../book/ledger>` has these mean
 differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <sec-averages>`):
 
@@ -632,7 +632,6 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 - from {rows["ACLS5"]}: {effect.loc["ACLS5", "effect"]} and {effect.loc["ACLS5", "nll"]}, lower on {effect.loc["ACLS5", "lower"]}, not clear.
 - from {rows["ACLS5d"]}: {effect.loc["ACLS5d", "effect"]}, clearly higher, and {effect.loc["ACLS5d", "nll"]}.
 """)
-)
 
 # %% [markdown]
 # In ECE, ACLS is clearly below MbLS on both ResNet-8s for CIFAR-10 and, by test images alone, on the ResNet-20 for CIFAR-100. On the text network it is clearly above. In
@@ -911,8 +910,8 @@ table(checked, caption, "tbl-acls-entries", digits=4)
 sums = {method: float(of.sum(1).abs().max()) for method, of in computed.items()}
 zero = [method for method, largest in sums.items() if largest < 1e-9]
 unequal = [f"{k} (up to {sums[k]:.2f})" for k in sums if k not in zero]
-Markdown(f"In all 64 samples the gradient sums to zero for {', '.join(zero)}. "
-         f"It does not for {' and '.join(unequal) or 'any'}.")  # fmt: skip
+prose(f"In all 64 samples the gradient sums to zero for {', '.join(zero)}. "
+      f"It does not for {' and '.join(unequal) or 'any'}.")  # fmt: skip
 
 # %% [markdown]
 # So MbLS takes from the predicted class, by its gradient, what it gives to the others. The one loss that breaks the balance is
@@ -1101,7 +1100,7 @@ plt.show()
 # %% tags=["hide-input"]
 last = [f"{values[-1]:.1f}% ({name})" for name, values in silent.items()]
 shares = [f"{share:.1f}% with m = {m:g}" for m, share in zeros.items()]
-Markdown(
+prose(
     f"Silent in the last epoch on digits: {', '.join(last)}. On the right the penalty "
     f"is exactly zero for {' and '.join(shares)}."
 )
@@ -1129,7 +1128,7 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
     threes.append(
         f"{by[0]:.1f}% by the true class, {by[1]:.1f}% by the predicted one ({name})"
     )
-Markdown(f"The share of test images with γ = 3 is {' and '.join(threes)}.")
+prose(f"The share of test images with γ = 3 is {' and '.join(threes)}.")
 
 # %% [markdown]
 # So 95% may refer to the predicted class. By the true class, which the loss uses, the share is here a few points above the
@@ -1283,7 +1282,7 @@ first = int((leads["difference"].round(9) < 0).sum())
 large = paper_tables.select(scores, dataset="imagenet", metric="ece")
 large = large[large["method"] == "identity"].set_index("loss")["value"]
 large = [f"{large[k]:.2f} ({shown(k)})" for k in ("acls", "focal", "mbls")]
-Markdown(
+prose(
     f"ACLS is first in {first} of {len(leads)} columns. The 95% interval of an ECE of our comparison, on as many "
     f"test images as the paper's for CIFAR-10, reaches {halves.min():.2f} to {halves.max():.2f} points to either side. "
     f"On ImageNet the printed ECEs are {', '.join(large)}.\n\n"
@@ -1417,7 +1416,7 @@ it: {of["right"].min():.1f} to {of["right"].max():.1f}%. The ECE is {ends[0]}, f
 By test images alone, mostly one training each, ACLS has a lower ECE than MbLS at {below.count("holds")} of {len(shared)}
 equal margins and a higher one at {below.count("does not hold")}. A margin is not the same in both: the code of ACLS measures it from zero.
 """
-    display(Markdown(words))
+    display(prose(words))
 
 # %% [markdown]
 # The best margin is the one whose confidence fits the accuracy. It is one number, chosen on held-out data, as a temperature is.
@@ -1431,7 +1430,7 @@ rest_6, rest_10 = (
     " or ".join((", ".join(f"{x:.1f}%" for x in values[:2]), f"{values[2]:.1f}%"))
     for values in rest_at.values()
 )
-Markdown(
+prose(
     f"With 10, 100 or 1,000 classes a distance of 6 is a confidence of {rest_6}. "
     f"A distance of 10 is {rest_10}."
 )
@@ -1544,7 +1543,7 @@ for part in ("conditional", "adaptive"):
     low, high = torch.from_numpy(of.test_logits).double().aminmax(dim=1)
     conditions = high >= 10, high - low >= 10, high > 0
     met[part] = [100 * float(x.double().mean()) for x in conditions]
-Markdown(
+prose(
     "What this means can be counted, on the test images of each part's network. For the conditional part, the code's "
     f"condition $z_{{\\hat y}} \\ge m$ with $m = 10$ holds for {met['conditional'][0]:.1f}% of them, and that of [P11], "
     f"$z_{{\\hat y}} - \\min_k z_k \\ge m$, for {met['conditional'][1]:.1f}%. So the code hardly smooths the predicted class. "

@@ -50,12 +50,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown
 from scipy.special import softmax
 from scipy.stats import kendalltau
 
 from book.kit.notebook.display_names import shown
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.prose import prose
+from book.kit.notebook.table import table
 from calibkit import Identity, TemperatureScaling, plots
 from calibkit.conformal import SCORES, ConformalSets, coverage, set_size
 from calibkit.metrics import aurc, risk_coverage
@@ -209,7 +209,7 @@ of_lac, of_aps = (growth.xs(score, level="score").loc[list(stored)] for score in
 aps_text = " and ".join(
     f"{growth:+.0f}% ({shown(name)})" for name, growth in of_aps.items()
 )
-Markdown(f"""
+prose(f"""
 **The coverage is right before and after,** because the promise never looked at the probabilities.
 What a temperature can change is the size of the sets. Those of LAC change by less than
 {np.ceil(of_lac.abs().max()):.0f}%. Those of APS change by {aps_text}.
@@ -377,7 +377,7 @@ for name, both in probs.items():
     )
     clear += change.below() == "holds"
 gain = f"a clear gain on {clear} of {len(probs)} networks" if clear else "no clear gain"
-Markdown(minus(" ".join([*sentences, f"**We see {gain}.**"])))
+prose(" ".join([*sentences, f"**We see {gain}.**"]))
 
 # %% [markdown]
 # What calibration gives is a risk that you can foresee. Answer where the confidence is at least 0.9, and the share of wrong answers to expect is one minus their mean

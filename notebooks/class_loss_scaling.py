@@ -59,7 +59,6 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from IPython.display import Markdown
 from scipy.optimize import minimize_scalar
 
 from book.kit import results
@@ -73,7 +72,8 @@ from book.kit.notebook import (
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.dumbbells import dumbbells
 from book.kit.notebook.golden import recorded
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.prose import prose
+from book.kit.notebook.table import table
 from calibkit import Comparison, calibrator, ece, plots
 from calibkit.calibrators import PTS, TemperatureScaling
 from calibkit.metrics.comparison import Estimate
@@ -129,7 +129,7 @@ plots.reliability_diagram(probs, test_y, ax=axes[1], n_bins=n_bins, counts=False
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 The temperature fits the *average* validation image, and {100 * counts.max() / counts.sum():.0f}%
 of those belong to one class. Fitted by likelihood it is {single.temperature:.2f}, and on the
 test images it leaves an ECE of {100 * ece(probs, test_y, n_bins=n_bins):.2f}%.
@@ -388,7 +388,7 @@ controls.index = pd.MultiIndex.from_tuples(CONTROLLED)
 by_weights = 100 * (lt10["TS", "NLL"] - controls.loc["CIFAR-10-LT"]["ECE weights"])
 by_weights /= lt10["TS", "NLL"] - lt10["TS", "CLS"]
 assert (by_weights < share["TS"]).all() and (by_weights + share["TS"] > 100).all()
-Markdown(f"""
+prose(f"""
 **Balance alone brings {share["TS"].min():.0f} to {share["TS"].max():.0f}% of the gain** of one temperature on the {len(lt10)} networks
 for CIFAR-10-LT, **and the weights alone bring {by_weights.min():.0f} to {by_weights.max():.0f}%.** On each network balance
 brings more, and the two shares add up to more than the whole. Each does part of the other's work.
@@ -464,8 +464,7 @@ again = results.compare("class_loss_scaling", "1").query("metric == 'ece'")
 again = again.pivot(index=["dataset", "model"], columns="method", values="elsewhere")
 again = again[[TS, KEYS["TS"]["CLS"]]].dropna().loc["cifar100"]
 assert len(again) == 3 and (again[KEYS["TS"]["CLS"]] < again[TS]).all()
-Markdown(
-    minus(f"""
+prose(f"""
 On CIFAR-10-LT the weights alone lower the ECE beyond chance on all {len(lt10["TS"])} networks. On top of balance they do so on
 the {len(helped)} published ones. On ours the difference has the same sign, and its interval includes zero.
 
@@ -483,7 +482,6 @@ four published networks for CIFAR-10-LT and {effect["CLS8a"]} on CIFAR-100-LT. C
 On balanced data CLS with one temperature lowers the ECE on {lower} of {len(level)} networks. Over the seven for CIFAR-10 the mean change is
 {effect["CLS3g"]} points, beyond chance. On our ResNet-20 for CIFAR-100 the ECE rises, within chance.
 """)
-)
 
 # %% [markdown]
 # ### All that a loss can do is choose one number
@@ -548,7 +546,7 @@ gains = ten["accuracy (%)", "prior"] - ten["accuracy (%)", "NLL"]
 assert (ten["NLL", "prior"] < others).all()
 of_100 = prior.loc["CIFAR-100-LT"]["NLL"]
 assert (of_100["prior"] > of_100[list(THREE)].max(axis=1)).all()
-Markdown(f"""
+prose(f"""
 On all {len(ten)} networks for CIFAR-10-LT the corrected prior has the lowest NLL, by {(others - ten["NLL", "prior"]).min():.3f}
 nats or more, and {gains.min():.1f} to {gains.max():.1f} points more accuracy. Its ECE is far below that of the likelihood, and below
 that of CLS on {(ten["ECE (%)", "prior"] < ten["ECE (%)", "CLS"]).sum()} of the {len(ten)}.
@@ -598,7 +596,7 @@ dead = optimiser_stops.dead_at_start(val_z, range(200))
 theirs = PTS(solver="sctl").fit(val_z, val_y).temperatures(test_z)
 varied = PTS().fit(val_z, val_y).temperatures(test_z)
 one = "all" if theirs.max() - theirs.min() < 1e-3 else "not all"
-Markdown(f"""
+prose(f"""
 Of 200 seeds, {100 * dead:.0f}% give a network that is dead before training. From seed 1, which the authors ran, {one}
 test images get one temperature, {theirs.mean():.3f}. The optimum of TS is {single.temperature:.3f}. The PTS of this
 package, with tanh units, gives them temperatures of their own, more than {int(varied.max() - varied.min())} apart at the ends.
@@ -875,7 +873,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 at_a, at_b = toy.iloc[a], toy.iloc[b]
-Markdown(f"""
+prose(f"""
 The spread behaves as the paper says, and the ECE hardly moves. From A to B (epoch {b}) the standard deviation of the class losses falls from
 {at_a.iloc[1]:.3f} to {at_b.iloc[1]:.3f} nats. The ECE falls too, as in the paper, but only from {at_a.iloc[2]:.2f} to
 {at_b.iloc[2]:.2f}%. That is less than it moves between other epochs.
@@ -920,8 +918,7 @@ r = of_ece(over)
 of_focal = [network.meta["loss"] == "focal" for network in trained]
 _, focal_spread, focal_error = over.rank()[of_focal].iloc[0]
 settings = {network.meta["loss"] for network in trained}
-Markdown(
-    minus(f"""
+prose(f"""
 *Temperatures.* Total loss and ECE are lowest at about the same temperature ({grid[total]:.2f} and {grid[error]:.2f}). The
 spread is lowest at {grid[spread]:.0f}, the largest that was tried, where the ECE is {sweep["ECE (%)"][spread]:.1f}%.
 
@@ -934,7 +931,6 @@ rate has dropped, it still follows the total loss but hardly the spread (correla
 A small spread alone, at another total loss, is no guarantee. From the smallest up, the network trained with the focal loss ranks {focal_spread:.0f} of {len(over)} in
 spread and {focal_error:.0f} in ECE.
 """)
-)
 
 # %% [markdown]
 # So a small spread of the class losses alone is neither necessary nor sufficient for calibration. The paper claims the
@@ -988,7 +984,7 @@ def both_errors(data):
 fall = 100 * (1 - misfit(bound, 1.5) / misfit(1.0, 1.5))
 corners = product((0.1, bound), (1.5, 2.0))
 strong = min(corners, key=lambda shape: misfit(*shape, turned=True))
-Markdown(f"""
+prose(f"""
 The first step of the fit takes *T* from {traces["CLS"][0]:.2f} to {traces["CLS"][1]:.2f}. SLSQP returns *α* =
 {shape.alpha:.4f}, where the upper bound is {bound:.4f}, and *β* = {shape.beta:.2f}, the lower bound. From its start to
 there, [P6] falls by {fall:.2f}%. With the first-order step the best corner of the bounds is *α* = {strong[0]:.2f} and *β* = {strong[1]:.2f}.
@@ -1113,7 +1109,7 @@ nudged = recorded(
     },  # in points; the processor decides, too
 )
 assert apart.drop("FL").max() < 0.0005  # to three decimals
-Markdown(f"""
+prose(f"""
 We replay {near.sum()} of the {len(logged)} logged rows within 0.05 points of ECE. The others all have MM or CM
 normalisation. L-BFGS assumes a fixed function, and CLS changes it between two evaluations. The last bits of single precision can
 then decide where it stops ({{numref}}`tbl-cls-nudged`).
@@ -1164,7 +1160,7 @@ means = {
 }
 gain = means["NLL"] - means["LS"]
 assert (gain > 0).all()
-Markdown(f"""
+prose(f"""
 The paper's own Table 2 contradicts the second, too. Averaged over the four calibrators, LS lowers the printed ECE on all {len(gain)} networks for CIFAR-10-LT,
 by {gain.min():.1f} to {gain.max():.1f} points. Only TS and CTS with LS on the DenseNet-40 and the ResNet-110 have a higher one, as their runs ended
 before the optimum.
@@ -1233,7 +1229,7 @@ alike = [
     network for network, of in winners.items() if of["TS"] == of["ETS"] == of["PTS"]
 ]
 shares = pd.DataFrame(share)
-Markdown(f"""
+prose(f"""
 Over all four calibrators class balance alone brings {shares.min().min():.0f} to {shares.max().max():.0f}% of the gain on CIFAR-10-LT.
 On {len(alike)} of the {len(tails)} networks ETS and PTS pick the same winner as TS between CLS and the control.
 """)
@@ -1265,8 +1261,7 @@ of_samples = 100 * (controls["mean CLS"] / controls["mean NLL"] - 1)["CIFAR-10-L
 apart_t = (controls["T minimum"] - controls["T fixed point"]).abs().max()
 apart_ece = (controls["ECE minimum"] - controls["ECE fixed point"]).abs().max()
 assert change["CIFAR-10-LT"].max() < 0
-Markdown(
-    minus(f"""
+prose(f"""
 *The total loss.* The paper says that it is preserved, and means the sum of the class losses without weights, as in its
 Figure 4. With one temperature on {len(controls)} networks this holds to about a percent, whichever class loss is meant. Fitted by CLS instead of NLL, the
 sum of the class *means* on the validation images changes by {change["CIFAR-10"].min():+.2f} to {change["CIFAR-10"].max():+.2f}% on balanced data and by
@@ -1275,4 +1270,3 @@ sum of the class *means* on the validation images changes by {change["CIFAR-10"]
 *The printed function.* With weights that are functions of the temperature, [P8] has its minimum within {apart_t:.3f} of the
 temperature of the fixed point, and the test ECE differs by at most {apart_ece:.2f} points.
 """)
-)

@@ -68,7 +68,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown
 
 from book.kit import results
 from book.kit.notebook import (
@@ -80,7 +79,8 @@ from book.kit.notebook import (
     temperature_figures,
 )
 from book.kit.notebook.golden import fit_seconds, recorded
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.prose import prose
+from book.kit.notebook.table import table
 from book.kit.results.difference_intervals import interval_of
 from book.kit.results.difference_intervals import over_networks as mean_of
 from calibkit import calibrator, plots
@@ -148,8 +148,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 (tail_gaps, tail_chance), (gaps, chance) = left.values()
-Markdown(
-    minus(f"""
+prose(f"""
 The network for long-tailed CIFAR-10 is off on {(abs(tail_gaps) > tail_chance).sum()} of its ten
 classes, by as much as {abs(tail_gaps).max():.0f} points. It is over-confident on frequent classes and
 under-confident on rare ones. A single number cannot mend both. It was fitted where classes are rare and is tested where
@@ -159,7 +158,6 @@ Now look at the right panel before you reach for more temperatures. After one te
 {(abs(gaps) > chance).sum()} of the {len(gaps)} classes of the balanced network are off by more than chance explains,
 and chance alone would give about {0.05 * len(gaps):.0f}. There is little for a class temperature to correct here.
 """)
-)
 
 # %% [markdown]
 # ## Give each class its own temperature
@@ -268,7 +266,7 @@ bool((fast.temperatures == naive_search(few_logits, few_labels, grid, 2)).all())
 
 # %% tags=["hide-input"]
 seconds = fit_seconds().loc["class_temperature_scaling", "5,000 x 1,000"]
-Markdown(f"""
+prose(f"""
 A fit to 5,000 images of 1,000 classes takes {seconds} seconds on one core where the classes differ. Where they do not, the search
 accepts fewer steps, and even {{doc}}`25,000 images <../book/speed>` take less.
 """)
@@ -325,7 +323,7 @@ moved = pd.Series(
 worst = moved[CTS].idxmax()
 assert (worst, len(moved)) == ("ACLS", 13)  # as the text above says
 lowest, highest = min(ends_of[worst, CTS]), max(ends_of[worst, CTS])
-Markdown(f"""
+prose(f"""
 **On {(moved[CTS] < 0.05).sum()} of {len(moved)} networks the fifth digit moves the ECE of CTS by less than 0.05 points.** The
 network trained with {worst} is the other extreme. There it moves the ECE of CTS by {moved[CTS].max():.1f} points, from
 {lowest:.2f} to {highest:.2f}%, and the ECE of one temperature by {moved[TS_ECE].max():.2f}.
@@ -452,8 +450,7 @@ fit_gain = (
 )
 wider = outcome.loc["CTS", "class gap"] - outcome.loc["TS-ECE", "class gap"]
 never = data.n_classes - len(np.unique(fits["CTS"](test_logits).argmax(1)))
-Markdown(
-    minus(f"""
+prose(f"""
 **On this network the gain stays behind on the validation images.** There CTS lowers the ECE by {fit_gain:.2f} points compared with TS-ECE. On
 the test images the difference is {change.value:+.2f}, with an interval from {change.low:+.2f} to {change.high:+.2f}. So a gain or a loss of a
 point could hide there.
@@ -465,7 +462,6 @@ point could hide there.
 classes in each bin, so an over-confident class and an under-confident one can cancel. It never looks at a single class.
 {f"With CTS, {never} of the {data.n_classes} classes are not predicted for a single test image." if never else ""}
 """)
-)
 
 # %% [markdown]
 # {numref}`fig-cts-history` follows the search step by step. Every accepted step lowers the validation ECE, by construction. The test ECE
@@ -518,13 +514,11 @@ of_accuracy, of_halves = (
     correlation(*halves),
 )
 chance = [of.low <= 0 <= of.high for of in (of_accuracy, of_halves)]
-Markdown(
-    minus(f"""
+prose(f"""
 The temperature of a class is {"hardly " * chance[0]}related to its accuracy: the rank correlation is {of_accuracy:+.2f}.
 Temperatures fitted on two halves of the validation images {"do not agree with each other either" if chance[1] else "are related, too"}
 ({of_halves:+.2f}).{" Both 95% intervals include zero." * all(chance)}
 """)
-)
 
 # %% [markdown]
 # ## On networks that others trained
@@ -638,8 +632,7 @@ assert f"{average(lost[lost['theirs']]).value:.1f}" == "-0.2"
 assert len(to_ece.query("stratum in [@BALANCED, @TAIL]")) == 15
 assert means["ece", OURS].below() == "not decided"
 assert (len(smoothed), average(smoothed).below()) == (8, "holds")
-Markdown(
-    minus(f"""
+prose(f"""
 **The paper's own networks: the ECE falls.** It is lower on {(paper_s["value"] < 0).sum()} of the {len(paper_s)}. On the four for CIFAR-100
 it falls by {of_100.min():.1f} to {of_100.max():.1f} points. We found no logits of the three other losses of Table I for CIFAR-100. There
 the paper prints a mean fall of {-gain_in_print["brier"]:.1f} points for the Brier score, {-gain_in_print["cross_entropy"]:.1f} for CE,
@@ -659,7 +652,6 @@ TS-ECE on {(of_classes > 0).sum()} of {len(of_classes)} of these networks.
 
 **Our own networks: no clear gain on average on balanced data.** On our five for long-tailed data CTS is worse than TS-ECE on average, and better on the one for CIFAR-10.
 """)
-)
 
 # %% tags=["hide-input", "nbval-check-output"]
 FINE = f"{TS} grid=0.01:ece"
@@ -694,14 +686,12 @@ share = finer_s.value / average(paper_s.reset_index()).value
 assert 0.3 < share < 0.4  # a third, as the box says
 by_gain = finer[finer["theirs"]].sort_values("value")
 assert {*by_gain["dataset"].iloc[:2]} == {"cifar100"}  # as the box says
-Markdown(
-    minus(f"""
+prose(f"""
 **A coarse grid explains about a third of the gain.** The paper tries $T = 0.1, 0.2, \\dots$, and near 1 that is a big step for a
 single temperature. On its nine networks a step of 0.01 changes the ECE of one temperature by {finer_s:+.2f} points, and without two for CIFAR-100
 by {average(by_gain.iloc[2:], 1).value:+.2f}. It is higher on {(by_gain["value"] > 0).sum()} of them. From there to CTS it is another {left_over_s:+.2f}, though CTS keeps its coarse grid. On the eleven for balanced
 data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {average(balanced_left, 1):+.2f} on average.
 """)
-)
 
 # %% [markdown]
 # (sec-cts-tiny)=
@@ -753,7 +743,7 @@ on_test = chosen["fitted on test"]
 seen_share = on_test["CTS"] / on_test["TS-ECE"]
 tiny_share = in_print.loc["tiny_imagenet", CTS] / in_print.loc["tiny_imagenet", TS_ECE]
 
-Markdown(f"""
+prose(f"""
 Choosing on the test images flatters one temperature by {seen_gain("TS-ECE")} points, and twenty temperatures by
 {seen_gain("CTS")}. CTS then has {seen_share.min():.2f} to {seen_share.max():.2f} of the ECE of TS-ECE. In the paper's four rows it has
 {tiny_share.min():.2f} to {tiny_share.max():.2f}. Fitted on validation images, the intervals are several points wide.
@@ -891,8 +881,7 @@ across = recorded(
 )
 is_tail = np.array([PUBLISHED[name][0].endswith("_lt") for name in names])
 balanced, tail = across[~is_tail], across[is_tail]
-Markdown(
-    minus(f"""
+prose(f"""
 The paper's first two claims are that the error of a class falls with its accuracy, and that under-confidence sits in the
 lowest bin. Here the rank correlation of accuracy and error is {error}. It is {low_side} for
 the under-confident and {high_side} for the over-confident part.
@@ -902,7 +891,6 @@ Of {len(balanced)} published networks for balanced data the error falls with the
 {(balanced["correlation"] < 0).sum()}, beyond chance on {(balanced["high"] < 0).sum()}.
 Of {len(tail)} for long-tailed data, which the paper does not use, it does so beyond chance on {(tail["high"] < 0).sum()}.
 """)
-)
 
 # %% [markdown]
 # Read the lowest bin with care. For each class it contains almost all samples, namely those in which the class plays no part.
@@ -973,7 +961,7 @@ for key in (CTS, U_CTS):
     assert len(of) == 4
     fall = -100 * of["value"]
     falls[key] = f"{fall.min():.1f} to {fall.max():.1f}"
-Markdown(f"""
+prose(f"""
 In print CTS is below TS-ECE on {below_ts.sum()} of {len(in_print)} networks. U-CTS searches without the constraint, yet on the
 test images it is below CTS on only {(freer < 0).sum()} networks and above it on {(freer > 0).sum()}. Even in the paper's
 own tables a freer search need not end at a lower test ECE.
@@ -1003,11 +991,9 @@ lines = [
     f"- {display_names.shown(key)}: lower on {(of['value'] < 0).sum()} of {len(of)}, mean difference {average(of, 1):+.2f} points"
     for (_, key), of in of_rivals.items()
 ]
-Markdown(
-    minus(
-        "CTS minus each in test ECE with 15 bins, and its 95% interval over test images:\n\n"
-        + "\n".join(lines)
-    )
+prose(
+    "CTS minus each in test ECE with 15 bins, and its 95% interval over test images:\n\n"
+    + "\n".join(lines)
 )
 
 # %% [markdown]
@@ -1051,7 +1037,7 @@ exact = constraints[[*kinds]].sub(constraints["printed"], axis=0).abs() < 0.01
 text_rule, code_rule = (exact[head] for head in kinds)
 neither = ", ".join(constraints.index[~(text_rule | code_rule)])
 on_100 = constraints.index.str.startswith("CIFAR-100")
-Markdown(f"""
+prose(f"""
 With the constraint as the authors coded it, {code_rule.sum()} of the {len(exact)} printed ECEs come out. With the constraint as
 the paper describes it {text_rule.sum()} do, and {(text_rule & on_100).sum() or "none"} of the {on_100.sum()} CIFAR-100 networks {"is" if not (text_rule & on_100).sum() else "are"} among them.
 Neither version matches for {neither}.
@@ -1169,7 +1155,7 @@ table(pd.DataFrame.from_dict(rows, orient="index"), caption, "tbl-cts-spread")
 # ### Five sweeps are enough
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 The paper is right that five sweeps suffice. On {(across["sweeps"] <= 5).sum()} of {len(across)} published networks the
 search changes nothing after the fifth sweep. The last change is in sweep {across["sweeps"].max():.0f}.
 """)
@@ -1189,8 +1175,7 @@ gap_after = {
 }
 tail_ece, tail_nll = (of[of["stratum"] == TAIL] for of in (to_ts, nll_to_ts))
 assert average(tail_ece).below() == average(tail_nll).below() == "holds"
-Markdown(
-    minus(f"""
+prose(f"""
 On the long-tailed network of {{numref}}`fig-cts-problem` the classes really differ. Their mean gap is
 {gap_after[TS]:.1f} points with one temperature and still {gap_after[CTS]:.1f} with CTS. Correcting the prior (`prior_correction`)
 leaves {gap_after["prior_correction"]:.1f}. It is told that the test classes are equally frequent, which the two others are not.
@@ -1198,7 +1183,6 @@ leaves {gap_after["prior_correction"]:.1f}. It is told that the test classes are
 Averaged over the {len(tail_nll)} published networks for CIFAR-10-LT both scores are lower with CTS than with TS. The mean difference in ECE is
 {average(tail_ece):+.2f} points. That in NLL is {average(tail_nll, 1):+.3f} nats, which comes from {(tail_nll["value"] < -0.001).sum()} of them.
 """)
-)
 
 # %% [markdown]
 # ### How many images would it take?
@@ -1241,12 +1225,10 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 gains = by_size.loc["CTS", "held out"] - by_size.loc["TS-ECE", "held out"]
 full = gains.loc[sizes[-1]]
-Markdown(
-    minus(f"""
+prose(f"""
 With all {sizes[-1]:,} images CTS − TS-ECE in held-out ECE is {full.mean():+.2f} points on average, from
 {full.min():+.2f} to {full.max():+.2f} over {n_splits} divisions. The divisions share most of their images, so this is no test.
 """)
-)
 
 # %% [markdown]
 # ### How the paper, other code, and this chapter differ

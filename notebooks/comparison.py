@@ -32,7 +32,6 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown
 from matplotlib.patheffects import withStroke
 from scipy.stats import t as student
 
@@ -42,7 +41,8 @@ from book.kit.notebook.display_names import shown
 from book.kit.notebook.dumbbells import dumbbells
 from book.kit.notebook.golden import fit_seconds
 from book.kit.notebook.over_networks import beyond_chance, select, stratum, tally
-from book.kit.notebook.table import listed, minus, table, unbroken
+from book.kit.notebook.prose import prose
+from book.kit.notebook.table import listed, table, unbroken
 from book.kit.results import difference_intervals
 from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.evidence import KEEP_THE_PREDICTION
@@ -173,7 +173,7 @@ few = third[scarce & (third["metric"] == "nll")]
 few = few.pivot(index="network", columns="method", values="value")
 costs = few["vector_scaling"] - few[TS]
 d = COUNTS["vector_scaling"](1000)
-Markdown(
+prose(
     f"""
 **Which method for 1,000 classes and 5,000 images?** One temperature; also try one increasing map (`order_preserving`) or GP calibration. Nobody has measured
 this case, so the answer is extrapolated from a rule: a fit of *d* parameters to *n* images
@@ -219,8 +219,7 @@ for name, base, metric in (
     )
     lines.append(unbroken(f"| {name} | {' | '.join(cells)} |"))
 n_published = int(published_of(by_nll).sum())
-Markdown(
-    minus(f"""
+prose(f"""
 **Does CTS beat one temperature?** In likelihood it does not. In ECE it does on average over published
 networks, and on single ones we usually cannot tell. Here one temperature is fitted by likelihood (TS), as we
 recommend, or by ECE (TS-ECE), as CTS itself is.
@@ -232,7 +231,6 @@ recommend, or by ECE (TS-ECE), as CTS itself is.
 The ECE is in points, the NLL in nats. Ours include CamVid and the newsgroups split by date. There is one exception in NLL: over the networks for long-tailed CIFAR-10 it is lower
 ({{numref}}`tbl-comparison-cts` has every data set).
 """)
-)
 
 # %% tags=["hide-input"]
 EQUAL, CLS = f"{TS}:class_balanced", f"{TS}:class_loss_scaling"
@@ -247,8 +245,7 @@ own = remainder[(kind_of == "ours, long-tailed") & (remainder["metric"] == "ece"
 clear = {called(r.network): in_units("ece", interval_of(r)) for r in own.itertuples()}
 clear = {name: e for name, e in clear.items() if e.below() != "not decided"}
 assert all(e.below() == "does not hold" for e in clear.values())
-Markdown(
-    minus(f"""
+prose(f"""
 **What do the weights of CLS add to equal class weights?** Some: {abs(published.value):.1f} points of ECE, on
 the published long-tailed networks. Class-wise loss scaling (CLS) first makes all classes count the same, and then
 weights them by their losses. Compared with equal weights alone, with one temperature each, it changes the ECE
@@ -256,7 +253,6 @@ there by {text(published, "ece")} points. On {len(clear)} of our own {len(own)} 
 tested by itself, it is worse beyond chance: {listed(clear)}. On published networks for balanced data, where equal
 weights do next to nothing, CLS changes the ECE by {text(balanced, "ece")} points.
 """)
-)
 
 # %% tags=["hide-input", "nbval-check-output"]
 said, pairs = {}, []
@@ -280,8 +276,7 @@ on_average = {
 }
 assert [mean.below() for mean in on_average.values()] == ["holds", "not decided"]
 on_average = {of: text(in_units(of, mean), of) for of, mean in on_average.items()}
-Markdown(
-    minus(f"""
+prose(f"""
 **Does the margin of MbLS beat no margin?** On two of five networks that we trained with both, and on average, whichever of the five is left out. Take the
 margin of the paper and, as there, a margin of 0 at half the weight. The first minus the second is
 {on_average["ece"]} points of ECE on average, which is clear, and {on_average["nll"]} nats, which is not. On the ResNet-20 it
@@ -294,7 +289,6 @@ and {said["cifar100/resnet8"]["nll"]} nats, which is not clear. On MbLS's own te
 {said[NEWS]["ece"]} points and {said[NEWS]["nll"]} nats: not clear either, since its trainings scatter. At
 the *same* weight a margin of 0 is far worse, even on the ResNet-20 ({{ref}}`the sweep <sec-mbls-fit>`).
 """)
-)
 
 # %% tags=["hide-input", "nbval-check-output"]
 CELL = {"dataset": "cifar10", "model": "resnet20"}
@@ -330,7 +324,7 @@ n_pairs = len(of) * (len(of) - 1) // 2
 before, after = (int(lower.sum(axis=None)) for lower in apart.values())
 below_ce = of.index[apart[HOW[TS]].loc["cross_entropy"]]
 below_ce = ", ".join(shown(loss).replace(",", "") for loss in below_ce) or "none"
-Markdown(f"""
+prose(f"""
 **Do training losses keep their order?** With other seeds, losses that lie far apart keep it, and neighbours
 do not. With another network even the first may change places: label smoothing, uncalibrated, is among the best on our
 ResNet-20, and worse than cross-entropy on a ResNet-8
@@ -413,14 +407,12 @@ both = [
     for key, of in on_map.items()
     if all(estimate.below() == "holds" for estimate in of)
 ]
-Markdown(
-    minus(f"""
+prose(f"""
 In NLL {rounds_up} of the {len(fitted_ones)} calibrators are worse than TS on average, by 0.002 nats or more, several of
 them only because of CamVid, text or CIFAR-100-LT. In ECE {unclear} of the intervals include
 zero. Clearly better in both: {", ".join(both) or "none"}. The networks, by data set:
 {per_data}.
 """)
-)
 
 # %% [markdown]
 # Calibrating at all gains points of ECE. The choice of the calibrator mostly moves tenths of a point. Trust the differences in
@@ -536,7 +528,7 @@ firsts = paper_tables.select(by_loss, method=TS).pivot(
 )[["ece", "adaptive_ece", "classwise_ece", "nll", "brier"]]
 firsts = int((firsts.idxmin() == "cross_entropy").sum())
 after_ts = of_how[HOW[TS]].count("does not hold")
-Markdown(f"""
+prose(f"""
 Uncalibrated, {higher} of {len(of_how[HOW["identity"]])} losses, cross-entropy among them, are
 clearly worse than cross-entropy with one temperature. With or without a temperature, {lower or "none"} is clearly better. After one temperature
 cross-entropy is the best of all in {firsts} of 5 metrics (ECE, adaptive and class-wise
@@ -647,8 +639,7 @@ small, wide, white, deep, many = gain
 at = {"dataset": "cifar100", "model": "resnet8", "loss": "acls"}
 of_acls = select(effects, TS, "cross_entropy", method="identity", metric="nll", **at)
 of_acls = interval_of(of_acls.iloc[0])
-Markdown(
-    minus(f"""
+prose(f"""
 **The gain of MbLS over cross-entropy alone depends on the network.** MbLS minus
 cross-entropy is {gain[small]} points on the ResNet-20, {gain[deep]} on the
 ResNet-50, {gain[wide]} on the ResNet-8 and {gain[white]} on the whitened one. The temperatures suggest why it gains nothing on the last two. Cross-entropy
@@ -669,7 +660,6 @@ After cross-entropy one temperature works on all five. After MbLS, with a temper
 Another seed might move the numbers of networks trained once. On the networks trained more than once the ECE of a loss varies between
 seeds by {min(deviations):.2f} to {max(deviations):.2f} points (one standard deviation, up to five losses on each network).
 """)
-)
 
 # %% [markdown]
 # (sec-comparison-tuned)=
@@ -723,14 +713,12 @@ assert [*chosen.values()] == ["label_smoothing alpha=0.01", "mbls margin=10"]
 gaps = [interval_of(to_scaled.loc[key]) for key in chosen.values()]
 assert {gap.below() for gap in gaps} == {"not decided"}
 below, margin_below = (in_units("ece", gap) for gap in gaps)
-Markdown(
-    minus(f"""
+prose(f"""
 **The strength matters more than the loss.** The validation images choose the weakest setting of each, ε = 0.01 and *m* = 10.
 Left without a temperature, label smoothing is then {text(below, "ece")} points from cross-entropy with one, and MbLS {text(margin_below, "ece")}.
 So where strengths are tuned, this network has no winner among the three. A temperature is tuned without another training.
 A weaker setting still might be better: the choice is at the end of both grids.
 """)
-)
 
 # %% [markdown]
 # (sec-comparison-shift)=
@@ -791,7 +779,7 @@ table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 harmed = [100 * values["ece", "camvid/deeplabv3_resnet34", key] for key in (TS, EQUAL)]
-Markdown(f"""
+prose(f"""
 **Balance the classes only if they will be balanced in use.** On CamVid some classes are rare
 in validation *and* in use. There, equal weights create the shift that they repair elsewhere.
 The ECE of one temperature rises from {harmed[0]:.2f}% to {harmed[1]:.2f}%.
@@ -852,7 +840,7 @@ unlike = nll[MAP].index[nll[MAP].index.str.match("camvid|20newsgroups/")]
 harm = {key: of.drop(unlike).max() for key, of in nll.items()}
 behind = (nll[GP] - nll[MAP])[unlike]
 assert (behind > 0).all()
-Markdown(f"""
+prose(f"""
 On {n_theirs} published networks the map is clearly better in NLL on {clear[MAP, "nll"]} and in ECE
 on {clear[MAP, "ece"]}, GP calibration on {clear[GP, "nll"]} and {clear[GP, "ece"]}, and neither is clearly worse on any.
 On our own networks, trained with cross-entropy for fewer epochs, the map is clearly better in {clear[MAP] or "none"} of
@@ -902,7 +890,7 @@ gains = [
     for n in tails
     if n.startswith("cifar10_lt/")
 ]
-Markdown(f"""
+prose(f"""
 On CIFAR-10-LT the corrected prior lowers the NLL more than either weighting of one
 temperature. It raises the accuracy by {min(gains):.1f} to {max(gains):.1f} points, which no
 weighting of one temperature can do. On the two networks for CIFAR-100-LT that have it, right on a third of the
@@ -970,7 +958,7 @@ regret = regret_of(of_nll[list(CALIBRATORS)])
 beside_map = regret_of(of_nll[with_one]).max()
 first, *next_ones = regret.max().sort_values().iloc[:3].items()
 follow = " and ".join(f"{name} ({value:.3f})" for name, value in next_ones)
-Markdown(f"""
+prose(f"""
 How badly can a choice go wrong? The *regret* of a method is how far its NLL is above the best
 method on the same network. On {len(with_one)} networks the mildest worst case is that of {first[0]}, {first[1]:.3f}
 nats, and {follow} follow ({{numref}}`tbl-comparison-regret`). The two curves are missing on {len(with_one) - with_one.sum()} of them, for CIFAR-100-LT.
@@ -1377,7 +1365,7 @@ apart_by = {
     said: (twice[said, "ours"] - twice[said, "CalArena"]).abs().max()
     for said in ("ECE", "NLL")
 }
-Markdown(f"""
+prose(f"""
 Do the packages agree? Yes for the uncalibrated network, TS and structured VS. The others
 differ by up to {apart_by["ECE"]:.2f} points of ECE and {apart_by["NLL"]:.3f} nats.
 """)

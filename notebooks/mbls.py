@@ -78,7 +78,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown, display
+from IPython.display import display
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
@@ -93,9 +93,10 @@ from book.kit.notebook import (
 )
 from book.kit.notebook.golden import by_epoch
 from book.kit.notebook.gradients import along_distance, descend, follow, gradient
+from book.kit.notebook.prose import prose
 from book.kit.notebook.segmentation_maps import maps
 from book.kit.notebook.small_networks import digit_scores, many_on_digits
-from book.kit.notebook.table import listed, minus, table
+from book.kit.notebook.table import listed, table
 from book.kit.results import difference_intervals
 from book.papers.mbls import WITHOUT_MARGIN  # its weight is that of label smoothing
 from calibkit import Network, TemperatureScaling, calibrator, ece, plots
@@ -428,7 +429,7 @@ for name in beside:
     gaps -= score("cross_entropy", of=name).value
     net, n = display_names.shown(name.split("/")[1]), np.isfinite(gaps).sum() - 1
     lower.append(f"{(gaps < 0).sum()} of {n} losses on the {net}")
-Markdown(f"""
+prose(f"""
 Without a temperature the ECE is lower than with cross-entropy for {" and ".join(lower)}. There LS, MbLS and the focal
 losses take away too much confidence.
 """)
@@ -602,7 +603,7 @@ Its ECE is lower than that of CE on {WORDS[int((to_ce["value"] < 0).sum())]} of 
 
 **No rule says which margin fits.** At the margin of 6 and the same accuracy of 92% our ResNet-8 is {-too_sure["resnet8"]:.1f} points too cautious and our ResNet-50 {too_sure["resnet50"]:.1f} points too sure (first trainings). On the ResNet-20 our validation images choose 8, and the ECE moves away from that of CE with a temperature ({at_8:+.2f} points, trained once). On the ResNet-8 they choose 10, the largest of three, and the ECE comes as low as with that temperature ({at_10:+.2f}, trained once, {{numref}}`tbl-comparison-tuned`).
 """
-Markdown(minus(text))
+prose(text)
 
 # %% [markdown]
 # (sec-mbls-news)=
@@ -664,7 +665,7 @@ that of CE. The paper prints {says:.1f}. Label smoothing, without a margin, does
 But we see no gain over one temperature. Compared with CE and its temperature, the ECE of MbLS is {CLEAR[gap.below()]}
 ({gap:+.2f} points) and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats). MbLS minus a margin of 0 is not clear, {to_0:+.2f} points and {to_0_nll:+.3f} nats. The ECE of ACLS is {CLEAR[above.below()]} than that of MbLS ({above:+.2f} points).
 """
-display(Markdown(minus(text)))
+display(prose(text))
 
 # %% [markdown]
 # (sec-mbls-fit)=
@@ -735,10 +736,10 @@ The paper warns of small margins, and says that one which is not the best still 
 below CE, FL, FLSD and ECP ({min(others):.1f} to {max(others):.1f}%). At {listed(ahead, "*m* = ")} is it clearly below LS, with {score("label_smoothing").value:.2f}%, and at {listed(behind, "*m* = ")} clearly above it. LS has
 the paper's share, 0.05, not tuned. All but *m* = 6 are trained once.
 """
-    display(Markdown(text))
+    display(prose(text))
 if absent := [f"{m:g}" for m in trained_margins if m not in key_of]:
     asked = listed(absent, "*m* = ")
-    display(Markdown(f"No network with {asked} is stored: a `budget` trains it."))
+    display(prose(f"No network with {asked} is stored: a `budget` trains it."))
 
 # %% [markdown]
 # ## What it means for you
@@ -1041,7 +1042,7 @@ cells = paper_tables.select(
     printed, table="2", dataset="tiny_imagenet", loss=WITHOUT_MARGIN
 )
 reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
-Markdown(f"""
+prose(f"""
 The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would be least on
 Tiny-ImageNet where all 200 logits are equal, and would prefer no class to another. The networks that the paper trained
 tell the classes apart, with accuracies of {reached}. So its numbers belong to the mean, and this chapter keeps to it. With
@@ -1173,7 +1174,7 @@ chosen = {
     split: margins[int(of_split[:-1, 0].argmin())]
     for split, of_split in (("val", val), ("test", test))
 }
-Markdown(f"""
+prose(f"""
 Training images end near the closed form. New images are less certain, but their confidence rises with the
 margin all the same. The ECE is lowest at a margin of {chosen["test"]:g}, with {test[:-1, 0].min():.1f}%, against
 {test[-1, 0]:.1f}% with CE. A smaller margin leaves the network under-confident, a larger one over-confident. The accuracy
@@ -1228,7 +1229,7 @@ errors = {name: values[..., 0] for name, values in by_weight["test"].items()}
 spread = {name: np.ptp(of_name, axis=0) for name, of_name in errors.items()}
 changes = {name: of_name.mean() for name, of_name in spread.items()}
 gap_to_ls = errors["m = 0"] - errors["LS"]
-Markdown(f"""
+prose(f"""
 From the lowest to the highest weight, the test ECE changes by {changes["LS"]:.1f} points with LS and by
 {changes[f"m = {chosen['val']:g}"]:.1f} with *m* = {chosen["val"]:g}. LS and *m* = 0 are alike: at no weight do their mean
 errors differ by more than {np.abs(gap_to_ls.mean(1)).max():.1f} points.
@@ -1601,7 +1602,7 @@ MbLS is {CLEAR[gap.below()]} ({gap:+.2f} points) and its NLL is {CLEAR[nll.below
 Over test texts alone the NLL is clearly higher, [{alone.low:+.3f}, {alone.high:+.3f}]. The spread over trainings is pooled over
 losses, and that of uncalibrated CE is wide. What the paper ran is not known.
 """
-display(Markdown(minus(text)))
+display(prose(text))
 
 # %% [markdown]
 # In the edition split by date the test messages are later than all others. {numref}`tbl-mbls-text` has shorter trainings on
@@ -1723,7 +1724,7 @@ nats, and with one temperature it changes by {change["cross_entropy", "nll_scale
 classes apart while its confidence runs away. With a temperature, the NLL of MbLS changes by {change["mbls", "nll_scaled"]:+.3f} nats,
 that of LS by {change["label_smoothing", "nll_scaled"]:+.3f}.
 """
-display(Markdown(minus(text)))
+display(prose(text))
 
 # %% [markdown]
 # Others saw this on images. {cite:t}`wang2021rethinking` find that regularised networks end worse than cross-entropy once
@@ -1751,7 +1752,7 @@ commands = [
     paper_tables.train_command(Network(data, net, loss), paper_recipe + start)
     for data, net, loss, start in wanted
 ]
-Markdown("```bash\n" + "\n".join(commands) + "\n```")
+prose("```bash\n" + "\n".join(commands) + "\n```")
 
 # %% [markdown]
 # ### What differs between paper, public code and this chapter

@@ -38,7 +38,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown
 from scipy.special import entr, expit, logit, rel_entr, softmax
 from scipy.stats import norm
 
@@ -47,6 +46,7 @@ from book.kit.notebook import pictures
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.golden import recorded
 from book.kit.notebook.paper_tables import estimates
+from book.kit.notebook.prose import prose
 from book.kit.notebook.synthetic_classifiers import (
     binned_error,
     draw_labels,
@@ -55,7 +55,7 @@ from book.kit.notebook.synthetic_classifiers import (
     two_classes,
     with_error,
 )
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.table import table
 from calibkit import Comparison, Network, TemperatureScaling, calibrator, plots
 from calibkit import data as datasets
 from calibkit.metrics import (
@@ -163,7 +163,7 @@ B = (
     np.repeat(vectors, 10, axis=0),
     np.concatenate([np.repeat(range(3), c) for c in counts]),
 )
-Markdown(f"""
+prose(f"""
 Measured, the top-label errors of A and B are {ece(*A):.2f} and {ece(*B):.2f}. The class-wise
 error is {classwise_ece(*A):.2f} for A and {classwise_ece(*B):.2f} for B. Only a comparison of
 whole vectors with the frequencies of the labels finds B out: the mean gap is
@@ -246,7 +246,7 @@ for name, of in TRUTH.items():
     error = np.abs(wave(c) - c) if name == "wavy" else c - t
     known[name] = {"accuracy": t.mean(), "true ECE": error.mean()}
 known = 100 * pd.DataFrame(known).T
-Markdown(f"""
+prose(f"""
 All three output the same confidences, {100 * c.mean():.1f}% on average. The calibrated
 classifier is right as often. The over-confident one is right on
 {known.loc["over-confident", "accuracy"]:.1f}%, and its true error is
@@ -634,7 +634,7 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 spread = 100 * error.xs(n_samples, level="n").groupby("classifier").std()
 wide, usual = (spread.loc["calibrated", metric] for metric in ("debiased_ece", "ece"))
-Markdown(f"""
+prose(f"""
 Little bias has a price. On {n_samples:,} samples of the calibrated classifier, the debiased
 ECE has a standard deviation of {wide:.1f} points, and the plain ECE one of {usual:.1f}.
 """)
@@ -685,7 +685,7 @@ plt.show()
 left = "above that quantile, so a little miscalibration is left, but most of the ECE is chance"
 if marks[1] <= top:
     left = "below that quantile, so it cannot be distinguished from perfection"
-Markdown(f"""
+prose(f"""
 Perfection scores {100 * null.mean():.2f}% on average on these {len(test_labels):,} images, with
 a 97.5% quantile of {top:.2f}%. Before scaling the network is far above it. After scaling,
 its ECE is {left}.
@@ -758,7 +758,7 @@ ax.legend(loc="upper right")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 Test sets score {fresh.mean():.1f}% on average. Ours has {value:.1f}%, and its resamples have
 {resamples.mean():.1f}%. No resample comes near the truth.
 """)
@@ -831,7 +831,7 @@ def true_error(a, scale):
 
 easy = SCALES["easy"]
 wrong = norm.cdf(-0.3 / (100 * spread["easy"] * np.sqrt(2 / 10_000)))
-Markdown(f"""
+prose(f"""
 Papers print differences of 0.1 to 0.3 points in bold. On independent test sets, differences
 that small take roughly {needed.loc["0.3 points", "easy"]} to
 {needed.loc["0.1 points", "hard"]} samples to detect. With 10,000 images each and a true
@@ -956,7 +956,7 @@ table(
 bins = reliability_bins(*sample["wavy"], n_bins=n_bins)
 class_wise, top = (f(*sample["wavy"], n_bins=n_bins) for f in (ace, adaptive_ece))
 plain = np.nanmean(np.abs(bins.accuracy - bins.confidence))
-Markdown(f"""
+prose(f"""
 On the wavy sample the three are {100 * class_wise:.2f}%, {100 * top:.2f}% and
 {100 * plain:.2f}%.
 """)
@@ -991,7 +991,7 @@ reports = [choose_and_report() for _ in range(n_repeats // 2)]
 
 # %% tags=["hide-input", "nbval-check-output"]
 chosen, new, true = 100 * np.mean(reports, axis=0)
-Markdown(f"""
+prose(f"""
 On average over {n_repeats // 2} such choices, the winner has an ECE of {chosen:.2f}% on the
 samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f}%.
 """)
@@ -1065,7 +1065,7 @@ How typical is this draw of {n_few} images? We drew {n_repeats} more. The ECE fa
 {falls["ece"]:.0f}% of them, the class-wise ECE in {falls["classwise_ece"]:.0f}%, and the NLL in
 {falls["nll"]:.0f}%. The class-wise error is mostly bias on so few images, and the NLL the best witness.
 """
-Markdown(minus(text))
+prose(text)
 
 # %% [markdown]
 # ## What it means for you
@@ -1278,7 +1278,7 @@ axes[1].legend(loc="lower right")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 The percentile interval fails where methods of calibration end up, at 1% and below:
 at a true ECE of 0.5% it contains the truth in {coverage["percentile"].loc[:, 0.5].max():.0f}%
 of the test sets. The reflected interval falls short too, most of all at zero, with
@@ -1427,7 +1427,7 @@ def correlation(values, of_video, ahead):
 
 
 blocks = pd.DataFrame({"gap": gap, "video": video}).groupby(block).mean()
-Markdown(f"""
+prose(f"""
 On CamVid, the gap between confidence and accuracy in one frame has a correlation of
 {correlation(gap, video, 1):.2f} with the gap in the next, and still
 {correlation(gap, video, 10):.2f} ten frames later. Even the means of neighbouring ten-frame

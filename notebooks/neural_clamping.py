@@ -52,14 +52,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import softmax
 
 from book.kit import notebook, results
 from book.kit.notebook import display_names, paper_tables, pictures, restarts
 from book.kit.notebook.golden import recorded
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.prose import prose
+from book.kit.notebook.table import table
 from book.kit.notebook.trained_network import trained
 from book.kit.results.paired_differences import append_effects
 from calibkit import (
@@ -174,7 +174,7 @@ axes[2].legend()
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 At the strongest stripe the network gets {right["TS"][-1]:.0f}% right, with or without a temperature.
 Neural Clamping learns a shift against the stripe and is back at {right["NC"][-1]:.0f}%.
 
@@ -188,7 +188,7 @@ Look at the left end, too. Without a stripe there is nothing to remove, and the 
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_first = wide["ece"].loc["1", "resnet110"]
-Markdown(f"""
+prose(f"""
 Its first number is a ResNet-110 on CIFAR-100. There ECE falls from {of_first["identity"]:.2%} uncalibrated to
 {of_first[TS_ECE]:.2%} with the best of six methods on the logits, and to
 {of_first["neural_clamping"]:.2%} with Neural Clamping.
@@ -274,7 +274,7 @@ of_sgd = fit(exact_temperature=False).temperature
 focal_1 = TemperatureScaling(objective=Focal(gamma=1.0)).fit(val_z, val_y)
 alone = NeuralClamping(init="zero", epochs=0).fit(model, val_x, val_y)
 same = abs(alone.temperature - focal_1.temperature) < 1e-6
-Markdown(f"""
+prose(f"""
 `NeuralClamping` of the package does the same and adds one step. After a fixed number of small steps, SGD leaves *T*
 short of its minimum, here at {of_sgd:.2f} instead of {first.temperature:.2f}. For a fixed *δ* the best *T* can be
 found exactly, so the package replaces it at the end.
@@ -361,12 +361,10 @@ T = TemperatureScaling().fit(z, y).temperature
 gap = np.abs(q - softmax(z / T, axis=1)).max()
 true_logit = val_z[np.arange(len(val_y)), val_y].mean()
 missed = (focal_1(val_z) * val_z).sum(1).mean() - true_logit
-Markdown(
-    minus(f"""
+prose(f"""
 On {len(y)} images the solver returns 1/*b* = {1 / multiplier:.3f}, and the temperature that minimises the NLL is
 {T:.3f}. Its *q* {"is" if gap < 1e-4 else "is not"} the softmax at that temperature, to four decimals.
 """)
-)
 
 # %% [markdown]
 # So Lemma 1 holds, with a sum to one for each image as in its proof, and the solution is unique. The $T$ that its constraint
@@ -465,7 +463,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_b0 = wide["entropy"].loc["2", "efficientnet_b0"]
-Markdown(f"""
+prose(f"""
 In print, too, a good method sometimes has to *lower* the entropy. The paper's EfficientNet-B0 is under-confident, and
 Neural Clamping takes its mean entropy from {of_b0["identity"]:.2f} to {of_b0["neural_clamping"]:.2f}.
 """)
@@ -487,7 +485,7 @@ methods.add("NC", nc(model, test_x))
 format(methods.difference("NC", "TS", "ece").percent, "+.2f")
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(f"""
+prose(f"""
 That is the difference in ECE, NC minus TS, in percentage points with its 95% interval. Negative is good. The interval
 is wide, because these are {len(test_y):,} easy images of `{network}`, and they cannot judge the paper's claim.
 """)
@@ -565,7 +563,7 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 six = wide["ece"].loc[["1", "2"]].unstack("method")
 behind = (six["neural_clamping:nll"] > six["temperature_scaling"]).sum()
-Markdown(f"""
+prose(f"""
 The ECE on the calibration images chooses *γ* from five values between 0 and 1, and *λ* from three. The paper tries *γ* from 0.01 to 5. Its
 row for *γ* = 0, NC (CE), has a higher ECE than TS on {behind} of {len(six)} networks in print. What it claims is for *γ* > 0, NC (FL),
 and only our ResNet-56 tests that.
@@ -617,7 +615,7 @@ worse_nll = sum(of["TS", "nll"].above() == "holds" for of in change.values())
 less = sum(of["TS", "accuracy"].below() == "holds" for of in change.values())
 worse_nll, less = ("all" if n == len(change) else n for n in (worse_nll, less))
 apart = sum(of["TS", "ece"].below() != "not decided" for of in change.values())
-Markdown(f"""
+prose(f"""
 There are {len(change)} combinations of network and start. With Neural Clamping the NLL is clearly higher in {worse_nll} of
 them, and the accuracy clearly lower in {less}. In ECE, {apart or "none"} of them shows a clear difference.
 """)
@@ -643,13 +641,11 @@ within = sum(
     of["TS", "ece"].low < lead_over["neural_clamping"] < of["TS", "ece"].high
     for of in change.values()
 )
-Markdown(
-    minus(f"""
+prose(f"""
 On its ResNet-110 the paper prints NC minus TS as {lead_over["neural_clamping"]:+.2f} points with the focal loss and as
 {lead_over["neural_clamping:nll"]:+.2f} without it. {within} of our {len(change)} intervals include the first number. So in most fits we can
 exclude neither that gain nor its absence.
 """)
-)
 
 # %% [markdown]
 # ### Two ways to take $\boldsymbol\delta$ away
@@ -701,7 +697,7 @@ both_in = sum(
     and of["joint", "ece"].high > 0
     for (whose, name), of in change.items()
 )
-Markdown(f"""
+prose(f"""
 In the paper's ablation the shift saves {saved:.0%} of the ECE that the joint *T* leaves. We cannot refute that.
 {"All" if both_in == len(change) else f"{both_in} of"} our {len(change)} intervals for this difference include both no gain at all and
 the printed gain. The paper's is with the focal loss, as on our ResNet-56 only.
@@ -750,7 +746,7 @@ left = recorded(
     tolerance=0.05,
 )
 at_end, at_start, without = left.loc["end"], left.loc["start"], left.loc["none"]
-Markdown(f"""
+prose(f"""
 In one fit to our ResNet-20, start and end of *δ* have a cosine of {at_end["cosine"]:.2f}, and the
 end is {100 * at_end["length"] / at_start["length"]:.0f}% as long. With a temperature fitted to each, the start has
 an NLL of {at_start["nll"]:.2f}, the end {at_end["nll"]:.2f}, and no shift at all {without["nll"]:.2f}.
@@ -817,8 +813,7 @@ for _, of in control.groupby(control.index.str.partition(",").get_level_values(0
     long, other = of.iloc[0], of.iloc[1:]  # as the text says
     assert long["loss after"] > long["loss without"] and (of["nll low"] > 0).all()
     assert (other["nll"] < long["nll"] / 2).all() and (of["ece high"] > 0).all()
-Markdown(
-    minus(f"""
+prose(f"""
 Much of this cost comes from how we fit. On the public ResNet-20 the training loss ends at {as_run["loss after"]:.2f}, above the
 {as_run["loss without"]:.2f} of *δ* = 0, so our 60 steps do not finish. From a start a tenth as long, as in the authors' code, it ends at
 {short["loss after"]:.2f}.
@@ -827,7 +822,6 @@ In one fit to the first halves the NLL minus that of TS falls with this shorter 
 *λ* = 1 in place of 0.01 to {nll_of(firm)}. It stays above zero, as it does from Theorem 1, so *δ* fits the images that calibrate
 better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS ({{numref}}`tbl-nc-control`).
 """)
-)
 
 # %% [markdown]
 # (sec-nc-bound)=
@@ -866,7 +860,7 @@ above = {
     for cell in wide.index[broken]
     for key in cell[1:2]
 }
-Markdown(f"""
+prose(f"""
 Of the {n_matrix} rows for matrix scaling, a rival in the tables, {n_broken} contradict themselves. The printed ECE is above what
 accuracy and entropy allow ({{numref}}`fig-nc-impossible`), in percent {", ".join(f"{text} ({name})" for name, text in above.items())}.
 """)
@@ -968,7 +962,7 @@ entropies = {
 }
 of_ts, of_random, of_theorem = entropies.values()
 assert of_theorem < of_ts < of_random  # as the text says
-Markdown(f"""
+prose(f"""
 The entropy of NC (CE) is above that of TS here ({of_random:.4f} against {of_ts:.4f}) and below it in print. The sign comes from the
 random start and our exact *T*: from the start of Theorem 1 it is {of_theorem:.4f}, below TS as printed.
 """)
@@ -1028,7 +1022,7 @@ together, alone = (
     100 * part[key] for key in ("neural_clamping", "neural_clamping part=output")
 )
 grid = 100 * wide["ece"].loc["1", "resnet110", TS_ECE]
-Markdown(f"""
+prose(f"""
 Under the NLL the ECE of NC is above that of TS on {(same_loss > 0).sum()} of
 {len(leads)} networks. With the focal loss NC has the lowest ECE on
 {(lead < 0).sum()} of them. In AECE it is behind on {(lead_by_aece > 0).sum()}.
@@ -1091,13 +1085,11 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 in_print = leads["ECE"].loc["cifar100"].mean()
 (over_three,) = results.ledger().query("id == 'NC1'")["effect"]
-Markdown(
-    minus(f"""
+prose(f"""
 From the random start, the mean difference from TS over the three networks trained with cross-entropy is {over_three} points. On
 the paper's three for CIFAR-100 it is {in_print["NC (FL) minus TS"]:+.2f} with the focal loss, just outside this interval, and
 {in_print["NC (CE) minus TS"]:+.2f} without it, inside. Two of our three test it without.
 """)
-)
 
 # %% [markdown]
 # On the public networks, from the random start, the difference in ECE from TS is smaller than its standard deviation over
@@ -1108,12 +1100,10 @@ the paper's three for CIFAR-100 it is {in_print["NC (FL) minus TS"]:+.2f} with t
 #
 
 # %% tags=["hide-input", "nbval-check-output"]
-Markdown(
-    minus(f"""
+prose(f"""
 On this notebook's network, at the temperature of the focal loss with *γ* = 1, the mean expected logit minus the mean
 logit of the labels is {missed:.2f}. Lemma 1 asks for 0.
 """)
-)
 
 # %% [markdown]
 # {numref}`tbl-nc-control` varies what the paper and its code disagree on, the length of the random start, and $\lambda$, on the first
@@ -1235,7 +1225,7 @@ apart_by_gamma = [w for w, of in of_gammas.items() if of.high[1.0] < of.low[0.0]
 assert apart_by_gamma == [w for w in lowest if "public" in w]  # as the caption says
 assert all(lowest[w] == (w in apart_by_gamma) for w in lowest)
 assert all(swept[w, "entropy"]["value"].is_monotonic_increasing for w in lowest)
-Markdown(f"""
+prose(f"""
 The paper writes that "ECE attains its minimum at some intermediate γ value and is better than the ECE of using cross entropy
 loss". The second half holds on both public networks, which are over-confident, and their intervals do not overlap. It does not
 on our two. A minimum at the end of the range is no evidence against one beyond it, since the paper goes up to 5. That the entropy
@@ -1337,15 +1327,13 @@ told = "\n".join(
     for start_name, key in STARTS.items()
     for control, without in (("joint *T*", only_t[key]), ("refitted *T*", focal_ts))
 )
-Markdown(
-    minus(f"""
+prose(f"""
 {(" and ".join(unbounded) + " have no optimum within reach: their weights run to infinity, so their rows stay empty.") if unbounded else ""}
 
 The difference in ECE on this network, in points with its 95% interval, is as follows.
 
 {told}
 """)
-)
 
 # %% [markdown]
 # (sec-nc-start)=
@@ -1379,7 +1367,7 @@ def room():
 
 here = data.available("cifar10") and data.available("cifar100")
 of_photos = recorded("neural_clamping/room", room, available=here)
-Markdown(f"""
+prose(f"""
 On scanned digits, whose margins are never fully inked, this start moves {free:.0f}% of the pixel values. On
 {of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the pixel values have any
 room, so it is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.
@@ -1457,7 +1445,7 @@ fell = [-d.value for d in clear["entropy"]]
 (of_ours,) = paper_tables.select(
     of_network["ResNet-20, trained here"], method="neural_clamping", metric="accuracy"
 )["std"]
-Markdown(f"""
+prose(f"""
 In ECE the two starts differ clearly on none of the four networks. The entropy is clearly lower from Theorem 1 on all four, by
 {min(fell):.2f} to {max(fell):.2f} nats, where the paper prints a difference of 0.0002. The spread can be compared on the two networks trained
 here only. On the public ones it is over three halves, with one fit each.
@@ -1488,7 +1476,7 @@ ratio = wide[["adaptive_ece", "classwise_ece"]].div(wide["ece"], axis=0).median(
 top, all_classes, by_mass = (
     100 * metric(raw, test_y, n_bins=n_bins) for metric in (ece, ace, adaptive_ece)
 )
-Markdown(f"""
+prose(f"""
 Over the {len(wide)} rows that the paper prints, the median of ACE / ECE is
 {ratio["adaptive_ece"]:.2f}, and that of SCE / ECE is {ratio["classwise_ece"]:.2f}.
 Our network, uncalibrated, has an ECE of {top:.2f}%. Its ACE by [P6] is

@@ -46,7 +46,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from IPython.display import Markdown
 from scipy.ndimage import gaussian_filter, rotate
 from scipy.special import logsumexp, softmax
 from scipy.stats import norm, rankdata
@@ -57,9 +56,10 @@ from book.kit import notebook
 from book.kit.notebook import pictures
 from book.kit.notebook.display_names import shown
 from book.kit.notebook.paper_tables import estimates
+from book.kit.notebook.prose import prose
 from book.kit.notebook.small_networks import many_on_digits
 from book.kit.notebook.synthetic_classifiers import draw_labels
-from book.kit.notebook.table import minus, table
+from book.kit.notebook.table import table
 from book.kit.notebook.trained_network import trained
 from calibkit import Network, TemperatureScaling, calibrator, plots
 from calibkit.metrics import accuracy, classwise_ece, ece, entropy, evaluate, nll
@@ -205,7 +205,7 @@ for at in (1.0, b, 0.25):
     assert np.isclose(slope, (high[0] - low[0]) / (2 * h), atol=5e-5)
     assert np.isclose(curvature, (high[0] - 2 * middle + low[0]) / h**2, atol=5e-5)
 expected = (softmax(b * z, axis=1) * z).sum(1).mean()
-Markdown(f"""
+prose(f"""
 At the fitted temperature both means are alike: {z[np.arange(len(y)), y].mean():.4f} for the labels
 and {expected:.4f} expected. At three temperatures, slope and curvature agree with finite
 differences to four decimals.
@@ -255,7 +255,7 @@ for t in ts.temperature * np.array([0.9, 0.75, 0.6]):
     rival = share * sharp + (1 - share) / z.shape[1]
     assert np.isclose((rival * z).sum(1).mean(), label_logit)
     rivals.append(entropy(rival, y))
-Markdown(f"""
+prose(f"""
 On our validation images entropy and NLL are both {nll(p, y):.3f} nats. On the test images the
 entropy is {entropy(test_p, test_y):.3f} and the NLL {nll(test_p, test_y):.3f}. Mixtures of a sharper
 softmax with uniform probabilities can obey the same constraint. The three that we tried have
@@ -338,7 +338,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 fisher = ts.temperature**2 / np.sqrt(len(y) * information)
-Markdown(f"""
+prose(f"""
 With {len(y):,} images, *T* = {ts.temperature:.2f} has a standard error of {sandwich:.3f} by the formula
 and {np.std(resampled, ddof=1):.3f} by the bootstrap. The Fisher information alone gives
 {fisher:.3f}, since *J* / *I* = {spread / information:.2f} is close to 1.
@@ -366,14 +366,12 @@ for network in (data, large):
     )
     for name, other in zip(moves, others, strict=True):
         moves[name].append(other - own)
-Markdown(
-    minus(f"""
+prose(f"""
 At *T* = 0.5 the second image is the more confident one, at *T* = 1 the first. So the area under the
 ROC curve (AUROC) of confidence as a detector of mistakes can move. On our networks with 10 and 100
 classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f} points at most. At
 *T* = 5 it would change by {moves["T = 5"][0]:.1f} and {moves["T = 5"][1]:.1f} points.
 """)
-)
 
 # %% [markdown]
 # (sec-ts-objective)=
@@ -431,7 +429,7 @@ rounded = sum(
     for loss in networks
 )
 costs = [found.value for found in extra["nll"].values()]
-Markdown(f"""
+prose(f"""
 Fitting *T* by ECE gave a lower test ECE on {below} of the {len(losses)} networks, beyond chance
 on {clear["ece"][0] or "none"}. On {rounded} of them it did nothing but round *T* to the grid. In NLL it was
 clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but not by the same amount:
@@ -630,7 +628,7 @@ ahead = [
     for name in list(keys)[1:]
 ]
 caught_up = sum(not size.startswith(">") for size in ahead)
-Markdown(f"""
+prose(f"""
 With {large.n_classes} classes, all {n_few} draws here beat *no calibration* in NLL from {first["TS", "nll"]} images on for one
 temperature, but from {first["T per class", "nll"]} for a temperature per class and
 {first["vector", "nll"]} for plain vector scaling (in ECE from {first["T per class", "ece"]} and
@@ -831,7 +829,7 @@ plt.show()
 most, blur = (
     corrupted.loc[name].iloc[-1] for name in ("rotation (degrees)", "blur (pixels)")
 )
-Markdown(f"""
+prose(f"""
 Under noise and rotation, accuracy falls and most of the confidence stays. Rotated by {most.name:g} degrees,
 the network is right on {most["accuracy"]:.0f}% of the digits and {most["confidence"]:.0f}% confident. The
 best temperature rises several times over, from {clean.temperature:.1f} to {most["T"]:.1f}. With the clean one
@@ -973,7 +971,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 last = own.iloc[-1]
-Markdown(f"""
+prose(f"""
 The training images ask for *more* confidence. Once all of them are right, *T* falls to its
 bound, every prediction is made with a confidence near one, and the ECE is nearly the share of
 mistakes: {last["from training images"]:.1f}% after {last.name} steps. Held-out images call for less
