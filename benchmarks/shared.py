@@ -28,13 +28,13 @@ def overconfident(n, k):
     return TEMPERATURE * scale * noise, labels
 
 
-def begin(parser, threads=None, clock="wall"):
+def begin(parser, threads=None):
     """The arguments of a benchmark, its threads and clock among them, and that clock; prints what it runs with.
 
     Where it has a ``--device`` that is no CPU, the clock waits for what runs there.
     """
     parser.add_argument("--threads", type=int, default=threads or torch.get_num_threads())
-    parser.add_argument("--clock", choices=["wall", "cpu"], default=clock)
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     ensure_torchvision_importable()
