@@ -857,9 +857,12 @@ _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 *axes, unused = panels.flat
 unused.remove()
 for ax, letter, column in zip((axes[0], axes[2], axes[3]), "acd", toy, strict=True):
-    temperature_figures.marked(toy[column], {"A": a, "B": b}, ax=ax).set(
-        title=f"({letter}) {column}"
-    )
+    ax.plot(toy[column].to_numpy(), color=plots.BLACK)
+    for mark, epoch in {"A": a, "B": b}.items():
+        at = epoch, toy[column][epoch]
+        ax.plot(*at, "o", color=plots.RED)
+        ax.annotate(mark, at, xytext=(4, 4), textcoords="offset points")
+    ax.set(title=f"({letter}) {column}")
 for k, curve in enumerate(by_class.T):
     axes[1].plot(curve, color=plots.RED if k in worst else plots.GREY, linewidth=1)
 axes[1].set(title="(b) class losses")
@@ -894,8 +897,12 @@ paths = {"toy epochs": toy, "temperatures": sweep, "training": training}
 
 _, axes = plt.subplots(1, 2, figsize=(7, 2.8), sharey=True)
 for ax, column in zip(axes, toy.columns[:2], strict=True):
-    points = {name: (path[column], path["ECE (%)"]) for name, path in paths.items()}
-    temperature_figures.correlated(points, ax=ax).set(xlabel=f"{column} (nats)")
+    for (name, path), color in zip(paths.items(), plots.COLORS, strict=False):
+        points, every = (path[column], path["ECE (%)"]), max(1, len(path) // 30)
+        label = f"{name}: {np.corrcoef(*points)[0, 1]:+.2f}"
+        ax.plot(*points, ".", color=color, markevery=every, label=label)
+    ax.set(xlabel=f"{column} (nats)")
+    ax.legend()
 axes[0].set_ylabel("ECE (%)")
 plt.show()
 

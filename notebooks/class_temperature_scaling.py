@@ -443,7 +443,7 @@ caption = (
 table(outcome, caption, "tbl-cts-outcome")
 
 # %% tags=["hide-input", "nbval-check-output"]
-change = notebook.differences(comparison, [("CTS", "TS-ECE")])["CTS minus TS-ECE"]
+change = comparison.difference("CTS", "TS-ECE").percent
 lost = comparison.difference("CTS", "uncalibrated", "accuracy").percent
 fit_gain = (
     outcome.loc["TS-ECE", "validation ECE"] - outcome.loc["CTS", "validation ECE"]

@@ -1341,12 +1341,13 @@ pairs = [  # text, with, base with, where
     (f"{other_images}, both with TS-ECE", TS_ECE, TS_ECE, tiny),
     ("... both with TS", TS, TS, cell),
 ]
-first_pair = None
+to_first_ls = None
 if {"mbls", LS} <= set(first):
     stages = {"": TS_ECE}
     two = {key: first[key] for key in ("mbls", LS)}
     resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-    first_pair, _ = notebook.side_by_side(two, stages, ["ece"], **resampling)
+    pair, _ = notebook.side_by_side(two, stages, ["ece"], **resampling)
+    to_first_ls = pair.difference("mbls", LS).percent
 little = "TS-ECE changes its ECE by less than a point"
 found["With a temperature"] = [
     near_one,
@@ -1355,12 +1356,7 @@ found["With a temperature"] = [
         claims.judged(text, less("mbls", method=a, base_method=b, of=of))
         for text, a, b, of in pairs
     ),
-    claims.compared(
-        "... LS in place of CE, first trainings (Table 7)",
-        first_pair,
-        "mbls",
-        LS,
-    ),  # fmt: skip
+    claims.judged("... LS in place of CE, first trainings (Table 7)", to_first_ls),
 ]
 shown = pd.concat({group: claims.table(of_group) for group, of_group in found.items()})
 table(

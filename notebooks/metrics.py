@@ -52,7 +52,6 @@ from book.kit.notebook.synthetic_classifiers import (
     draw_labels,
     top_label,
     true_curve,
-    two_classes,
     with_error,
 )
 from book.kit.notebook.table import table
@@ -124,7 +123,7 @@ data = notebook.logits_of(logits)  # an unknown name stops here, not at the end
 # %% tags=["nbval-check-output"]
 confidence = np.repeat([0.9, 0.6], 5)
 right = np.array([1, 1, 1, 0, 0, 1, 1, 1, 0, 0])
-forecasts, labels = two_classes(confidence, right)  # class 0 is what she predicts
+forecasts, labels = top_label(confidence, right)  # class 0 is what she predicts
 print(f"accuracy {accuracy(forecasts, labels):.2f}")
 print(f"ECE {ece(forecasts, labels, n_bins=10):.2f}")
 
@@ -900,7 +899,7 @@ plt.show()
 # %% tags=["nbval-check-output"]
 on_edges = np.repeat([0.7, 0.75, 0.8], 10), np.repeat([1, 1, 0, 1, 0], [10, 5, 5, 9, 1])
 for package in (None, "torchmetrics", "netcal"):
-    print(package, round(ece(*two_classes(*on_edges), n_bins=10, like=package), 4))
+    print(package, round(ece(*top_label(*on_edges), n_bins=10, like=package), 4))
 
 # %% [markdown]
 # {numref}`tbl-metrics-packages` adds the wavy sample (*smooth*), the same thirty confidences in float32, an ensemble of
@@ -913,10 +912,10 @@ votes = rng.integers(11, 21, 500) / 20
 ones = np.repeat([0.95, 1.0], 20), np.repeat([1, 1, 0], [20, 16, 4])
 inputs = {
     "smooth": sample["wavy"],
-    "on edges": two_classes(*on_edges),
-    "same, float32": two_classes(*on_edges, np.float32),
-    "votes": two_classes(votes, rng.random(500) < wave(votes)),
-    "ones": two_classes(*ones),
+    "on edges": top_label(*on_edges),
+    "same, float32": top_label(*on_edges, dtype=np.float32),
+    "votes": top_label(votes, rng.random(500) < wave(votes)),
+    "ones": top_label(*ones),
 }
 peers = ["torchmetrics", "netcal", "relplot", "uncertainty-calibration", "calzone"]
 found = {
@@ -1241,7 +1240,7 @@ def simulated(methods, truth, metrics, n_sets, key):
         right = rng.random(IMAGES) < truth[rows]
         test = Comparison(1 - right, metrics, n_resamples=DRAWS, seed=i)
         for name, confidence in methods.items():
-            test.add(name, top_label(confidence[rows], right)[0])
+            test.add(name, top_label(confidence[rows], right, 10)[0])
         yield test
 
 

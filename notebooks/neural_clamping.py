@@ -1412,9 +1412,13 @@ fig, axes = plt.subplots(2, 2, figsize=(6, 4.4))
 for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
     colors = (plots.GREY, plots.color_of("NC"))
     scale = 1 if metric == "entropy" else 100
-    points = {name: scale * of_both.loc[name, metric] for name in STARTS}
-    pictures.runs(points, ax=ax, colors=colors)
-    ax.set_title(title)
+    for i, (name, color) in enumerate(zip(STARTS, colors, strict=True)):
+        values = scale * of_both.loc[name, metric].to_numpy()
+        aside = np.linspace(-0.15, 0.15, len(values))
+        ax.plot(i + aside, values, "o", color=color, alpha=0.7)
+        ax.plot([i - 0.25, i + 0.25], [values.mean()] * 2, color=color)
+    ax.set_xticks(range(len(STARTS)), list(STARTS))
+    ax.set(title=title, xlim=(-0.5, len(STARTS) - 0.5))
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]

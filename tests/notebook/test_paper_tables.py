@@ -3,7 +3,6 @@
 import shlex
 
 import numpy as np
-import pytest
 import torch
 from constructed_rows import differs
 
@@ -33,13 +32,6 @@ def test_a_table_shows_the_chosen_rows_under_their_new_names():
     column = shown.columns.index(("printed", "ours"))
     ran_first = printed.set_index("dataset").loc[["cifar10", "tiny_imagenet"], "printed"]
     assert [row.cells[column].text for row in (*shown.rows, *shown.folded)] == ran_first.tolist()
-
-
-@pytest.mark.slow
-def test_a_blank_column_tells_no_rows_apart():
-    assert len(paper_tables.paper_table("mbls", "2", "loss", model="resnet50").rows) == 2
-    with pytest.raises(ValueError, match="a cell of its own"):
-        paper_tables.paper_table("mbls", "2", "loss", model="resnet50", blank=["dataset"])
 
 
 def test_estimates_are_the_bootstrap_intervals():

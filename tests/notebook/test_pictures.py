@@ -81,14 +81,6 @@ def test_mean_band_is_the_mean_and_its_standard_errors():
     assert top[0] == pytest.approx((draws.mean(1) - 2 * error).min())
 
 
-def test_runs_show_every_value_and_the_mean():
-    values = np.array([1.0, 2, 3, 4, 10])
-    ax = pictures.runs({"one": values, "two": values + 1})
-    points, mean, *_ = ax.lines[2:]
-    assert points.get_ydata().tolist() == [2, 3, 4, 5, 11] and set(mean.get_ydata()) == {5.0}
-    assert len(set(points.get_xdata())) == 5 and set(np.round(points.get_xdata())) == {1}
-
-
 # ----------------------------------------------------------------------------------------------------------- image
 def test_image_is_scaled_by_channel_and_clipped():
     pixels = np.zeros((3, 2, 2))
@@ -103,21 +95,6 @@ def test_image_is_scaled_by_channel_and_clipped():
 @pytest.fixture
 def ax():
     return plt.subplots()[1]
-
-
-def test_marked_draws_the_values_and_the_named_points(ax):
-    assert temperature_figures.marked([3.0, 1.0, 2.0], {"A": 0, "B": 2}, ax=ax) is ax
-    line, *points = ax.lines
-    assert line.get_ydata().tolist() == [3.0, 1.0, 2.0]
-    assert [(p.get_xdata()[0], p.get_ydata()[0]) for p in points] == [(0, 3.0), (2, 2.0)]
-    assert [text.get_text() for text in ax.texts] == ["A", "B"]
-
-
-def test_correlated_gives_pearsons_r_of_each_sample(ax):
-    x = np.array([0.0, 1.0, 2.0, 3.0])
-    temperature_figures.correlated({"up": (x, 2 * x), "bent": (x, np.array([0.0, 1.0, 1.0, 0.0]))}, ax=ax)
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["up: +1.00", "bent: +0.00"]
-    assert ax.lines[0].get_ydata().tolist() == (2 * x).tolist()
 
 
 def test_the_curve_is_the_ece_of_every_temperature(overconfident):
@@ -207,11 +184,7 @@ def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made(path):
         (lambda: pictures.grouped_bars("ab", {"x": [1, 2, 3]}), "values"),
         (lambda: pictures.band([1, 2], [1, 2], [1], [2, 3]), "low"),
         (lambda: pictures.mean_band([0], [[1.0]]), "draws"),
-        (lambda: pictures.runs({"a": [1], "b": [2], "c": [3]}), "colors"),
         (lambda: pictures.image(np.zeros((2, 4, 4))), "pixels"),
-        (lambda: temperature_figures.marked([[1.0]], {}), "values"),
-        (lambda: temperature_figures.marked([1.0], {"A": 1}), "marks"),
-        (lambda: temperature_figures.correlated({"a": ([1, 2], [1, 2, 3])}), "samples"),
         (lambda: temperature_figures.chosen_temperatures(torch.zeros(3, 2), labels, {"T": 0.0}), "choices"),
         (lambda: temperature_figures.twice([0.0, 1.0], [1.0, 1.0]), "y"),
         (lambda: dumbbells({"a": TABLE, "b": TABLE[:2]}, ["printed"]), "panels"),

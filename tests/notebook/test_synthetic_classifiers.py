@@ -8,7 +8,6 @@ from book.kit.notebook.synthetic_classifiers import (
     draw_labels,
     top_label,
     true_curve,
-    two_classes,
     with_error,
 )
 from calibkit.metrics import accuracy, ece
@@ -24,12 +23,10 @@ def test_labels_follow_their_probabilities():
 
 
 def test_two_classes_predict_the_first_with_the_given_confidence(dtype=np.float32):
-    probs, labels = two_classes([0.9, 0.9, 0.6], [1, 0, 1], dtype)
+    probs, labels = top_label([0.9, 0.9, 0.6], [1, 0, 1], dtype=dtype)
     assert probs.dtype == dtype and (probs.argmax(1) == 0).all()
     assert accuracy(probs, labels) == pytest.approx(2 / 3)
     assert ece(probs, labels, n_bins=10) == pytest.approx((2 * 0.4 + 0.4) / 3, abs=1e-6)
-    with pytest.raises(ValueError, match="Expected `right`"):
-        two_classes([0.9, 0.8], [1])
 
 
 def test_top_label_says_its_confidence_of_class_0():
@@ -48,7 +45,7 @@ def test_binned_error_is_the_ece_of_labels_in_these_very_shares(n_bins):
     confidence = np.array([0.95, 0.9, 0.8, 0.55, 0.55, 0.6])
     truth = np.array([0.8, 1.0, 0.85, 0.5, 0.6, 0.45])
     right = np.concatenate([np.arange(100) < round(100 * r) for r in truth])
-    sample = two_classes(np.repeat(confidence, 100), right)
+    sample = top_label(np.repeat(confidence, 100), right)
     assert binned_error(confidence, truth, n_bins) == pytest.approx(ece(*sample, n_bins=n_bins), abs=1e-12)
 
 
@@ -59,7 +56,7 @@ def test_with_error_finds_the_classifier_whose_large_samples_show_it(target):
     assert binned_error(confidence, truth) == pytest.approx(target, abs=1e-9)
     rows = np.tile(np.arange(5_000), 100)
     right = np.random.default_rng(1).random(len(rows)) < truth[rows]
-    assert ece(*top_label(confidence[rows], right)) == pytest.approx(target, abs=0.0025)
+    assert ece(*top_label(confidence[rows], right, n_classes=10)) == pytest.approx(target, abs=0.0025)
     with pytest.raises(ValueError, match="Expected `target`"):
         with_error(0.4, lambda size: (c, c - size * c * (1 - c)))
 

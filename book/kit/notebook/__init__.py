@@ -3,7 +3,6 @@
 from book.kit.notebook.comparisons import (
     by_loss,
     by_margin,
-    differences,
     logits_of,
     method_key,
     number,
@@ -14,6 +13,6 @@ from book.kit.notebook.parameter_cell import DEVICES, Real, parameters
 from calibkit.networks import BUDGETS
 
 __all__ = [
-    "BUDGETS", "DEVICES", "Real", "by_loss", "by_margin", "differences", "logits_of", "method_key", "number",
-    "parameters", "rank_correlation", "side_by_side",
+    "BUDGETS", "DEVICES", "Real", "by_loss", "by_margin", "logits_of", "method_key", "number", "parameters",
+    "rank_correlation", "side_by_side",
 ]  # fmt: skip

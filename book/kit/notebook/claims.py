@@ -8,7 +8,8 @@ is on the other, and is *not decided* else: see :class:`calibkit.metrics.compari
 
     from book.kit.notebook import claims
 
-    found = [claims.compared(f"lower ECE than {other}", comparison, "MbLS", other) for other in ("CE", "LS")]
+    gaps = {other: comparison.difference("MbLS", other).percent for other in ("CE", "LS")}
+    found = [claims.judged(f"lower ECE than {other}", gap) for other, gap in gaps.items()]
     claims.table(found)
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit._checks import check_choice
-from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.comparison import Estimate
 
 NOT_RUN = "not run here"
 #: Every word that a claim can get.
@@ -48,22 +49,6 @@ def judged(text: str, estimate: Estimate | None, judge: Judge = Estimate.below) 
         'not run here'
     """
     return Claim(text, NOT_RUN) if estimate is None else Claim(text, judge(estimate), f"{estimate:+.2f}")
-
-
-def compared(text: str, comparison: Comparison | None, name: str, base: str) -> Claim:
-    """A claim that the method ``name`` has a lower ECE than ``base``, in points; not run where one of them is absent.
-
-    Example:
-        >>> methods = Comparison(np.repeat([0, 1], [80, 20]), ["ece"])
-        >>> for name, p in (("sure", 0.99), ("honest", 0.8)):
-        ...     methods.add(name, np.tile([p, 1 - p], (100, 1)))
-        >>> compared("honesty pays", methods, "honest", "sure").verdict
-        'holds'
-        >>> compared("so do lies", methods, "liar", "sure").verdict
-        'not run here'
-    """
-    both = comparison is not None and name in comparison and base in comparison
-    return judged(text, comparison.difference(name, base).percent if both else None)
 
 
 def checked(text: str, true: bool, found: str = "") -> Claim:

@@ -134,11 +134,6 @@ def side_by_side(
     return comparison, fits
 
 
-def differences(comparison: Comparison, pairs: Iterable[tuple[str, str]], metric: str = "ece") -> dict[str, Estimate]:
-    """A metric of the first of each pair minus that of the second, in points: ``{"CTS minus TS": ...}``."""
-    return {f"{name} minus {base}": comparison.difference(name, base, metric).percent for name, base in pairs}
-
-
 def rank_correlation(x: np.ndarray, y: np.ndarray, *, seed: int = 0) -> Estimate:
     """Spearman's correlation of two values a class (K,), with the 95% percentile interval of a bootstrap over classes.
 

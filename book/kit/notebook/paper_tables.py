@@ -27,23 +27,20 @@ def paper_table(
     name: str = "",
     *,
     ours: pd.DataFrame | None = None,
-    blank: Iterable[str] = (),
     names: Mapping[str, str] | None = None,
     **only: str,
 ) -> Table:
     """One table of a paper beside our numbers, to look at; of these the rows ``only``, column=value.
 
-    The columns ``blank`` are not to tell rows apart, as ``loss`` where a row has one each. ``ours`` is as in
-    :func:`book.kit.results.compare`, all else as in :func:`book.kit.notebook.printed_vs_ours.beside`; so are the
-    errors.
+    ``ours`` is as in :func:`book.kit.results.compare`, all else as in
+    :func:`book.kit.notebook.printed_vs_ours.beside`; so are the errors.
 
     Example:
         >>> shown = paper_table("mbls", "8", "loss", "Vision transformers", "tbl-vit", metric="ece")
         >>> [column.group for column in shown.columns][:2], len(shown.rows), len(shown.folded)
         (['MbLS', 'LS'], 0, 2)
     """
-    compared = results.compare(paper, number, ours=ours)
-    rows = select(compared, **only).assign(**dict.fromkeys(blank, ""))
+    rows = select(results.compare(paper, number, ours=ours), **only)
     return beside(rows, wide, caption, name, names=names)
 
 

@@ -147,31 +147,6 @@ def mean_band(x: Array, draws: Array, **style) -> Axes:
     return band(x, mean, mean - half, mean + half, **style)
 
 
-def runs(
-    samples: Mapping[str, Array], *, ax: Axes | None = None, colors: Sequence[str] = (plots.BLUE, plots.GREEN)
-) -> Axes:
-    """Every value of some samples (N,), by name, as a point, in the order of the runs, with a line at each mean.
-
-    ValueError tells of more samples than colours.
-
-    Example:
-        >>> ax = runs({"random": [1.0, 2.0, 4.0], "fixed": [2.0, 2.0]})
-        >>> [text.get_text() for text in ax.get_xticklabels()], ax.lines[0].get_ydata().tolist()
-        (['random', 'fixed'], [1.0, 2.0, 4.0])
-    """
-    if len(colors) < len(samples):
-        raise expected("colors", f"at least {len(samples)} colours", len(colors))
-    ax = axes_of(ax)
-    for i, (values, color) in enumerate(zip(samples.values(), colors, strict=False)):
-        values = np.asarray(values, float)
-        aside = np.linspace(-0.15, 0.15, len(values)) if len(values) > 1 else np.zeros(1)
-        ax.plot(i + aside, values, "o", color=color, alpha=0.7)
-        ax.plot([i - 0.25, i + 0.25], [values.mean()] * 2, color=color)
-    ax.set_xticks(range(len(samples)), list(samples))
-    ax.set_xlim(-0.5, len(samples) - 0.5)
-    return ax
-
-
 def image(
     pixels: Array, *, ax: Axes | None = None, title: str = "", low: float | Array = 0.0, high: float | Array = 1.0
 ) -> Axes:

@@ -23,42 +23,25 @@ def draw_labels(truth: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return below.sum(1).clip(max=truth.shape[1] - 1)
 
 
-def two_classes(confidence: np.ndarray, right: np.ndarray, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (N, 2) that predict class 0 with these confidences (N,), and labels that are ``right`` (N,) or not.
-
-    Example:
-        >>> probs, labels = two_classes([0.75, 0.5], [True, False])
-        >>> probs.tolist(), labels.tolist()
-        ([[0.75, 0.25], [0.5, 0.5]], [0, 1])
-    """
-    c, labels = _outcomes(confidence, right, dtype)
-    return np.column_stack([c, 1 - c]), labels
-
-
-def top_label(confidence: np.ndarray, right: np.ndarray, n_classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (N, K) that predict class 0 with these confidences (N,), the rest in equal parts; labels 0 or 1.
-
-    ValueError tells of a confidence that another class would exceed.
+def top_label(
+    confidence: np.ndarray, right: np.ndarray, n_classes: int = 2, dtype: type = np.float64
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (N, K) that predict class 0 with these confidences (N,), the rest in equal parts; and labels: 0
+    where that is ``right`` (N,), else 1. ValueError tells of a confidence that another class would exceed.
 
     Example:
         >>> probs, labels = top_label([0.7, 0.4], [True, False], n_classes=4)
         >>> probs.round(2).tolist(), labels.tolist()
         ([[0.7, 0.1, 0.1, 0.1], [0.4, 0.2, 0.2, 0.2]], [0, 1])
     """
-    c, labels = _outcomes(confidence, right, float)
+    c, right = np.asarray(confidence, dtype), np.asarray(right, int)
+    if c.ndim != 1 or c.shape != right.shape:
+        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
     if c.min() * n_classes < 1:
         raise expected("confidence", f"at least 1/{n_classes}", c.min())
     probs = np.repeat(((1 - c) / (n_classes - 1))[:, None], n_classes, axis=1)
     probs[:, 0] = c
-    return probs, labels
-
-
-def _outcomes(confidence: np.ndarray, right: np.ndarray, dtype: type) -> tuple[np.ndarray, np.ndarray]:
-    """The confidences as an array, and labels: 0 where the prediction is right, else 1."""
-    c, right = np.asarray(confidence, dtype), np.asarray(right, int)
-    if c.ndim != 1 or c.shape != right.shape:
-        raise expected("right", f"of shape {c.shape} like `confidence`", f"shape {right.shape}")
-    return c, 1 - right
+    return probs, 1 - right
 
 
 def binned_error(confidence: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:

@@ -1,4 +1,4 @@
-"""Curves of the chapters on temperatures: by step, one quantity against another, and the ECE of every temperature."""
+"""Figures of the chapters on temperatures: the ECE of every temperature, and temperatures that were found twice."""
 
 from __future__ import annotations
 
@@ -14,51 +14,6 @@ from book.kit.notebook.pictures import axes_of
 from calibkit import plots
 from calibkit._checks import Array, expected, to_tensor
 from calibkit.metrics import ece
-
-
-def marked(values: Array, marks: Mapping[str, int], *, ax: Axes | None = None) -> Axes:
-    """Values (N,) by their number, with a point at the numbers that ``marks`` has by name; ValueError of others.
-
-    Example:
-        >>> ax = marked([4.0, 2.0, 3.0], {"lowest": 1})
-        >>> [(text.get_text(), text.xy) for text in ax.texts]
-        [('lowest', (1, 2.0))]
-    """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 1:
-        raise expected("values", "1-D", f"shape {values.shape}")
-    for name, i in marks.items():
-        if not 0 <= i < len(values):
-            raise expected("marks", f"numbers below {len(values)}", f"{name!r} at {i}")
-    ax = axes_of(ax)
-    ax.plot(values, color=plots.BLACK)
-    for name, i in marks.items():
-        ax.plot(i, values[i], "o", color=plots.RED)
-        ax.annotate(name, (i, float(values[i])), xytext=(4, 4), textcoords="offset points")
-    return ax
-
-
-def correlated(samples: Mapping[str, tuple[Array, Array]], *, ax: Axes | None = None) -> Axes:
-    """Points (x, y), each (N,), of several samples by name; the legend gives the correlation in each. Of many points
-    some thirty are drawn.
-
-    ValueError tells of x and y of different lengths, and of more samples than colours.
-
-    Example:
-        >>> ax = correlated({"falling": ([1, 2, 3], [3, 2, 1])})
-        >>> ax.get_legend().get_texts()[0].get_text()
-        'falling: -1.00'
-    """
-    if len(samples) > len(plots.COLORS):
-        raise expected("samples", f"at most {len(plots.COLORS)}", len(samples))
-    for name, (x, y) in samples.items():
-        if np.shape(x) != np.shape(y) or np.ndim(x) != 1:
-            raise expected("samples", "pairs (x, y) of one length", f"{np.shape(x)} and {np.shape(y)} for {name!r}")
-    ax = axes_of(ax)
-    for (name, (x, y)), color in zip(samples.items(), plots.COLORS, strict=False):
-        ax.plot(x, y, ".", color=color, markevery=max(1, len(x) // 30), label=f"{name}: {np.corrcoef(x, y)[0, 1]:+.2f}")
-    ax.legend()
-    return ax
 
 
 def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15) -> Figure:
