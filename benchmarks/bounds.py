@@ -11,6 +11,7 @@ machine that others use too, ``--clock cpu --threads 1`` counts the processor's 
 
 import argparse
 import warnings
+from importlib import import_module
 
 import pandas as pd
 import torch
@@ -18,13 +19,13 @@ from affine_scaling import METHODS, installed
 from affine_scaling import sample as by_class
 from metrics import class_wise, top_label
 from shared import begin, least, overconfident, peer
-from temperature_scaling import BLOCK, blocked_nll, fits
 
 from calibkit.calibrators import ETS, PTS, ClassTemperatureScaling, TemperatureScaling, VectorScaling
 from calibkit.metrics import evaluate
 
 COLUMNS = ("task", "who", "n", "k", "seconds", "bound", "x NLL")
 SHAPE = (25_000, 1_000)
+BLOCK = 1 << 18  # float32 numbers
 #: Task -> shape, bound in seconds, or in evaluations of the NLL where it is negative, and the call.
 TASKS = {
     "PTS": (SHAPE, 5.0, lambda z, y: PTS().fit(z, y)),
@@ -38,13 +39,54 @@ TASKS = {
 }
 
 
+def blocked_nll(z, y, temperature, buffer):
+    """Mean NLL at a temperature in one pass of cache-sized blocks, reusing one buffer."""
+    total, rows = 0.0, max(1, BLOCK // z.shape[1])
+    for part, labels in zip(z.split(rows), y.split(rows), strict=True):
+        s = torch.sub(part, part.amax(1, keepdim=True), out=buffer[: len(part)]).mul_(1 / temperature)
+        total -= float(s.gather(1, labels[:, None]).sum(dtype=torch.float64))
+        total += float(s.exp_().sum(1).log_().sum(dtype=torch.float64))
+    return total / len(z)
+
+
+def one_temperature(z, y):
+    """Name of a peer -> a call that fits its temperature; None where it is not installed."""
+    zn, yn = z.numpy(), y.numpy()
+
+    def sklearn(module):
+        return lambda: module._TemperatureScaling().fit(zn, yn)
+
+    def probmetrics(module):
+        def call():
+            logits = import_module("probmetrics.distributions").CategoricalLogits(z)
+            module.TemperatureScalingCalibrator().fit_torch(logits, y)
+
+        return call
+
+    def torch_uncertainty(module):
+        return lambda: module.TemperatureScaler(device="cpu").fit([(z, y)], progress=False)
+
+    def netcal(dtype):
+        def build(module):
+            probs = z.to(dtype).softmax(1).numpy()
+            return lambda: module.TemperatureScaling().fit(probs, yn)
+
+        return build
+
+    return {
+        "scikit-learn": peer("sklearn.calibration", sklearn),
+        "probmetrics": peer("probmetrics.calibrators.temperature_scaling", probmetrics),
+        "torch-uncertainty": peer("torch_uncertainty.post_processing", torch_uncertainty),
+        "netcal, float32": peer("netcal.scaling", netcal(torch.float32)),
+        "netcal, float64": peer("netcal.scaling", netcal(torch.float64)),
+    }
+
+
 def peers(task, given, y):
     """Name -> a call, of the installed peers of a task; no package has PTS, the greedy CTS, or all metrics in one."""
     calls = {}
     if task.startswith("temperature"):
-        calls = {
-            name: call for name, call in fits(given, y, with_peers=True).items() if not name.startswith("calibkit")
-        }
+        calls = one_temperature(given, y)
     if task == "vector":
         names = list(filter(installed, ("probmetrics SVS", "torch_uncertainty vector")))
         for name in names:
