@@ -26,12 +26,6 @@ def dumbbells(panels: Mapping[str, pd.DataFrame], columns: Sequence[str], *, xla
     The tables have the same index, of one level, or of a group and a name in it. The up to three columns are of
     positive numbers; a line joins the lowest and the highest, and NaN is not drawn. The axis is logarithmic and the
     same for all panels. ValueError tells of no panel, of different rows, of more columns than marks.
-
-    Example:
-        >>> table = pd.DataFrame({"printed": [0.4, 2.0], "ours": [8.7, 2.1]}, index=["LS", "CE"])
-        >>> figure = dumbbells({"DenseNet-40": table}, ["printed", "ours"])
-        >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
-        ['LS', 'CE']
     """
     if not 0 < len(columns) <= len(MARKS):
         raise expected("columns", f"1 to {len(MARKS)} names", columns)

@@ -63,10 +63,6 @@ def fit_seconds() -> pd.DataFrame:
     """What ``benchmarks/calibrators.py`` stored: the seconds of one fit, as text, keys of methods by shapes.
 
     A fit that was given up has a text such as "over 50".
-
-    Example:
-        >>> list(fit_seconds())
-        ['10,000 x 100', '5,000 x 1,000']
     """
     return pd.read_csv(_folders.stored() / "fits.csv", index_col="method", dtype=str)
 

@@ -9,10 +9,10 @@ import pandas as pd
 from torch import Tensor
 
 from book.kit import results
+from book.kit.judging.seeds import quantile
 from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.table import Table
 from book.kit.results.csv_rows import quoted, select
-from book.kit.results.difference_intervals import seed_arm
 from calibkit.metrics import accuracy, ece
 from calibkit.metrics.comparison import Comparison
 from calibkit.metrics.registry import IN_NATS
@@ -100,7 +100,7 @@ def loss_differences(network: str, base: str, *, names: Mapping[str, str] | None
         shown[(names or {}).get(row.loss, row.loss)] = {
             "difference": f"{100 * row.value:+.2f}",
             "test images ±": f"{100 * max(row.value - row.low, row.high - row.value):.2f}",
-            "seeds ±": "" if np.isnan(row.seed_error) else f"{100 * seed_arm(row):.2f}",
+            "seeds ±": "" if np.isnan(row.seed_error) else f"{100 * quantile(row.seed_df) * row.seed_error:.2f}",
             "trainings": f"{row.n_seeds} and {row.base_seeds}",
         }
     return pd.DataFrame.from_dict(shown, orient="index")

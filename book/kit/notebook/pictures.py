@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from calibkit import plots
 from calibkit._checks import Array, expected
 from calibkit.plots.reliability import COLUMNS, SIZE
+from calibkit.plots.style import axes_of
 
 
 def reliability_row(
@@ -28,12 +29,6 @@ def reliability_row(
     where it is known. Each shows where its samples are: as a strip on top or, with ``histogram``, in a panel below with
     its mean confidence and the accuracy. ``interval`` says whether to draw the consistency bars. ValueError tells of no
     sample, of one that :func:`calibkit.plots.reliability_diagram` refuses, and of more than three with ``histogram``.
-
-    Example:
-        >>> probs, labels = np.tile([0.9, 0.1], (100, 1)), np.repeat([0, 1], [80, 20])
-        >>> figure = reliability_row({"before": (probs, labels)}, histogram=True)
-        >>> [ax.get_title() for ax in figure.axes], len(figure.legends)
-        (['before', ''], 1)
     """
     if not samples or histogram and len(samples) > COLUMNS:
         raise expected("samples", f"one to {COLUMNS} (probs, labels)", f"{len(samples)}")
@@ -80,11 +75,6 @@ def grouped_bars(
 
     ``width`` is that of a whole group, where 1 leaves no gap. ValueError tells of a series that has not one value a
     group, and of more series than colours.
-
-    Example:
-        >>> ax = grouped_bars("abc", {"before": [1, 2, 3], "after": [3, 2, 1]})
-        >>> len(ax.patches), [text.get_text() for text in ax.get_legend().get_texts()]
-        (6, ['before', 'after'])
     """
     wrong = [label for label, of_series in values.items() if np.shape(of_series) != (len(names),)]
     if wrong:
@@ -112,13 +102,7 @@ def band(
     label: str | None = None,
     line: str = "o-",
 ) -> Axes:
-    """A line with the range about it: ``middle`` between ``low`` and ``high``, each (N,), at ``x`` (N,), or ValueError.
-
-    Example:
-        >>> ax = band([1, 2, 3], [4, 5, 6], [3, 4, 5], [5, 6, 7], label="ECE")
-        >>> len(ax.lines), len(ax.collections)
-        (1, 1)
-    """
+    """A line ``middle`` and the range from ``low`` to ``high`` about it, each (N,), at ``x`` (N,); else ValueError."""
     x, middle, low, high = (np.asarray(values) for values in (x, middle, low, high))
     for name, values in (("middle", middle), ("low", low), ("high", high)):
         if values.shape != x.shape or x.ndim != 1:
@@ -133,11 +117,6 @@ def mean_band(x: Array, draws: Array, **style) -> Axes:
     """The mean over draws (N, D), D >= 2, with two standard errors of it on both sides, at ``x`` (N,); else ValueError.
 
     ``style`` is ``ax``, ``color``, ``label`` and ``line`` of :func:`band`.
-
-    Example:
-        >>> ax = mean_band([0, 1], [[1, 3], [2, 2]])
-        >>> ax.lines[0].get_ydata().tolist()
-        [2.0, 2.0]
     """
     draws = np.asarray(draws)
     if draws.ndim != 2 or draws.shape[1] < 2:
@@ -153,10 +132,6 @@ def image(
     """A picture without ticks: (H, W), or (C, H, W) with C = 1 or 3 as a network takes them; ValueError of another.
 
     ``low`` is the value that is black and ``high`` the one that is white: a number, or one a channel.
-
-    Example:
-        >>> image(np.zeros((3, 8, 8)), title="black").get_images()[0].get_array().shape
-        (8, 8, 3)
     """
     pixels = np.asarray(pixels)
     if pixels.ndim == 2:
@@ -170,8 +145,3 @@ def image(
     ax.set(title=title.replace("_", " "), xticks=[], yticks=[])
     ax.grid(False)
     return ax
-
-
-def axes_of(ax: Axes | None) -> Axes:
-    """The Axes that are given, else those of a new figure."""
-    return plt.subplots()[1] if ax is None else ax

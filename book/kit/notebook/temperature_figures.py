@@ -10,10 +10,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.kit.notebook.pictures import axes_of
 from calibkit import plots
 from calibkit._checks import Array, expected, to_tensor
 from calibkit.metrics import ece
+from calibkit.plots.style import axes_of
 
 
 def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, float], *, n_bins: int = 15) -> Figure:
@@ -21,12 +21,6 @@ def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, floa
 
     Of logits (N, K) and labels (N,). The curve goes from a tenth below the lowest choice to a tenth above the highest.
     ValueError tells of no choice, and of a temperature that is not positive.
-
-    Example:
-        >>> z, y = np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1])
-        >>> above, below = chosen_temperatures(z, y, {"NLL": 1.82, "none": 1.0}).axes
-        >>> float(min(above.lines[0].get_ydata())) < 0.5, [text.get_text() for text in below.get_yticklabels()]
-        (True, ['NLL', 'none'])
     """
     if not choices or min(choices.values()) <= 0:
         raise expected("choices", "temperatures larger than 0", choices)
@@ -48,13 +42,7 @@ def chosen_temperatures(logits: Array, labels: Array, choices: Mapping[str, floa
 
 
 def twice(x: Array, y: Array, *, ax: Axes | None = None, color: str = plots.BLUE) -> Axes:
-    """Positive numbers that were found twice, against each other on equal logarithmic axes, with the diagonal.
-
-    Example:
-        >>> ax = twice([0.5, 1.0, 2.0], [0.6, 1.0, 1.5])
-        >>> ax.get_xscale(), [round(float(end), 2) for end in ax.lines[1].get_xdata()]
-        ('log', [0.45, 2.2])
-    """
+    """Positive numbers that were found twice, against each other on equal logarithmic axes, with the diagonal."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if x.shape != y.shape or not len(x) or min(x.min(), y.min()) <= 0:
         raise expected("y", f"positive numbers of shape {x.shape}, as `x`", f"shape {y.shape}")

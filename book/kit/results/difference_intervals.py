@@ -8,17 +8,12 @@ import numpy as np
 import pandas as pd
 
 from book.kit.judging.pooling import CORRELATION, pooled
-from book.kit.judging.seeds import chance_with, quantile, widened
+from book.kit.judging.seeds import chance_with, widened
 from calibkit.data import DATASETS
 from calibkit.metrics.comparison import Estimate
 
 #: How many refits are behind a ``fit_error`` of ``refits.csv``.
 FITS = 10
-
-
-def seed_arm(row) -> float:
-    """Half of the 95% interval of a difference over seeds, by Student's quantile; 0 where there is a single seed."""
-    return 0.0 if math.isnan(row.seed_error) else quantile(row.seed_df) * row.seed_error
 
 
 def spread_of(row) -> tuple[float, float]:
