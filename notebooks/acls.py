@@ -1197,13 +1197,11 @@ beside(
 # %% tags=["hide-input", "nbval-check-output"]
 NETWORKS = (
     *(f"cifar10/resnet{n}" for n in (20, 50, 8, "8_whitened")),
-    *(
-        "cifar100/resnet20",
-        "cifar100/resnet8",
-        "tiny_imagenet_20/resnet20",
-        "20newsgroups_random/gpool_cnn",
-        "camvid/deeplabv3_resnet34",
-    ),
+    "cifar100/resnet20",
+    "cifar100/resnet8",
+    "tiny_imagenet_20/resnet20",
+    "20newsgroups_random/gpool_cnn",
+    "camvid/deeplabv3_resnet34",
 )
 on_all, clear = {}, []
 for network in NETWORKS:

@@ -98,11 +98,8 @@ def tensors(held_out):
 
 data = notebook.logits_of(logits, budget=budget, device=device)
 even_data = notebook.logits_of(even, named="even")
-(val_z, val_y), (test_z, test_y), K = (
-    tensors(data.val),
-    tensors(data.test),
-    data.n_classes,
-)
+(val_z, val_y), (test_z, test_y) = tensors(data.val), tensors(data.test)
+K = data.n_classes
 single = calibrator("temperature_scaling").fit(*data.val)
 
 # %% [markdown]

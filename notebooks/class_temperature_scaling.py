@@ -297,11 +297,8 @@ for _ in range(5):
 
 # %% tags=["hide-input", "nbval-check-output"]
 N_NUDGES = 20
-TS, TS_ECE, CTS = (
-    "temperature_scaling",
-    "temperature_scaling:ece",
-    "class_temperature_scaling",
-)
+TS, CTS = "temperature_scaling", "class_temperature_scaling"
+TS_ECE = f"{TS}:ece"
 of_losses = {}
 for name in zoo():
     loss = name.removeprefix("cifar10/resnet20-").removesuffix("-s0").replace(",", " ")
@@ -509,10 +506,8 @@ class_accuracy = np.array(
     [(fits["uncalibrated"](test_logits).argmax(1) == test_labels)[test_labels == j].mean()
      for j in range(data.n_classes)]
 )  # fmt: skip
-of_accuracy, of_halves = (
-    correlation(class_accuracy, cts.temperatures),
-    correlation(*halves),
-)
+of_accuracy = correlation(class_accuracy, cts.temperatures)
+of_halves = correlation(*halves)
 chance = [of.low <= 0 <= of.high for of in (of_accuracy, of_halves)]
 prose(f"""
 The temperature of a class is {"hardly " * chance[0]}related to its accuracy: the rank correlation is {of_accuracy:+.2f}.

@@ -59,11 +59,8 @@ notebook.parameters(
 plots.use_style()
 forest = partial(plots.forest_plot, sort=False, numbers=None)
 
-TS, TS_ECE, CTS = (
-    "temperature_scaling",
-    "temperature_scaling:ece",
-    "class_temperature_scaling",
-)
+TS, CTS = "temperature_scaling", "class_temperature_scaling"
+TS_ECE = f"{TS}:ece"
 MAP, GP, PRIOR = "order_preserving", "gp_calibration", "prior_correction"
 CURVES = {MAP: "increasing map", GP: "GP calibration"}
 CALIBRATORS = {  # key -> name in this chapter
@@ -86,18 +83,13 @@ BINS_AND_CURVES = {
     "histogram_binning": "histogram binning",
     "isotonic": "isotonic regression",
 }
-ours, effects, third = (
-    results.load("ours").query(over_networks.NOT_SWEPT),
-    results.load_effects()
-    .query(over_networks.NOT_SWEPT)
-    .query("source != 'public'"),  # they count for NC alone
-    results.load("third_party").query("source == 'calarena'"),
-)
+ours = results.load("ours").query(over_networks.NOT_SWEPT)
+effects = results.load_effects().query(over_networks.NOT_SWEPT)
+effects = effects.query("source != 'public'")  # they count for NC alone
+third = results.load("third_party").query("source == 'calarena'")
 effects["chance"] = [chance_of(row) for row in effects.itertuples()]
-ours["network"], third["network"] = (
-    over_networks.network_names(ours),
-    over_networks.network_names(third),
-)
+ours["network"] = over_networks.network_names(ours)
+third["network"] = over_networks.network_names(third)
 to_ts = select(
     effects, TS
 )  # every method minus temperature scaling, on the same network

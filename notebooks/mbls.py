@@ -756,10 +756,8 @@ if absent := [f"{m:g}" for m in trained_margins if m not in key_of]:
 # %% tags=["hide-input", "nbval-check-output"]
 SIZES, N_DRAWS = (100, 200, 500), 100
 rows = {}
-for name in (f"cifar10/{net}" for net in ("resnet20", "resnet8", "resnet50")):
-    rows[name] = None
-rows |= dict.fromkeys(("cifar100/resnet8", NEWS))
-for name in rows:
+on_cifar = [f"cifar10/resnet{n}" for n in (20, 8, 50)] + ["cifar100/resnet8"]
+for name in (*on_cifar, NEWS):
     ce, mbls = (
         notebook.logits_of(f"{name}-{key}-s0") for key in ("cross_entropy", "mbls")
     )

@@ -700,10 +700,8 @@ SCALES = {"easy": 20.0, "hard": SCALE}
 columns = {}
 for name, scale in SCALES.items():
     probs, labels = next(test_sets("calibrated", 10_000, 1, (5, 6), scale))
-    kind, bins = (
-        f"{name}, accuracy {100 * accuracy(probs, labels):.1f}%",
-        (10, 15, 25, 100),
-    )
+    kind = f"{name}, accuracy {100 * accuracy(probs, labels):.1f}%"
+    bins = (10, 15, 25, 100)
     scores = {f"{m} bins": 100 * score_if_calibrated(probs, n_bins=m) for m in bins}
     columns[kind, "mean"] = pd.DataFrame(scores).mean()
     columns[kind, "97.5% quantile"] = pd.DataFrame(scores).quantile(0.975)
