@@ -152,13 +152,13 @@ plt.show()
 #
 # ## Idea: read the gradient as a label
 #
-# The gradient of cross-entropy in the logits $\mathbf{z}$ is prediction minus label, [P3]:
+# The gradient of cross-entropy [P1] in the logits $\mathbf{z}$ is prediction minus label, [P3]:
 #
 # $$
 # \frac{\partial \mathcal{L}_\mathrm{CE}}{\partial z_j} = p_j - q_j ,
 # $$ (eq-acls-ce)
 #
-# where $\mathbf{p}$ is the softmax of $\mathbf{z}$ and $\mathbf{q}$ the one-hot label. (Numbers such as [P3] are the paper's,
+# where $\mathbf{p}$ is the softmax of $\mathbf{z}$ [P2] and $\mathbf{q}$ the one-hot label. (Numbers such as [P3] are the paper's,
 # and [S7] is in its supplement.)
 #
 # Now turn this around. Any loss $\mathcal{L}$ has a gradient in the logits. So which label would have given

@@ -209,7 +209,7 @@ for constant in (0, -5):
 # %% [markdown]
 # ## A greedy search chooses them
 #
-# How should we choose $K$ temperatures? The paper takes the {term}`ECE` on the validation images at its word and searches for the lowest. The ECE jumps
+# How should we choose $K$ temperatures? The paper takes the {term}`ECE` [P1] on the validation images at its word and searches for the lowest. The ECE jumps
 # whenever a sample changes its bin, so gradients are no help. The search therefore tries a grid of temperatures for one class at a time,
 # equation [P7], under the constraint that the paper adds to it:
 #
@@ -1239,6 +1239,7 @@ With all {sizes[-1]:,} images CTS − TS-ECE in held-out ECE is {full.mean():+.2
 # | networks | ResNet-50, ResNet-110, Wide-ResNet-26-10, DenseNet-121 of {cite:t}`mukhoti2020calibrating` | the one named at the top, nine of theirs, six others' |
 # | "pre-T" and TS columns of Table I | equal to those that {cite:t}`mukhoti2020calibrating` print | measured |
 # | Tiny-ImageNet rows | in the repository that the setup follows, validation and test set are the same 10,000 images | twenty classes, {ref}`both ways <sec-cts-tiny>` |
+# | label smoothing in Table I | $s_i = (1 - \alpha) q_i + \alpha (1 - q_i) / (K - 1)$ with $\alpha = 0.05$, so the true class keeps 0.95 | on our networks $(1 - \epsilon) q_i + \epsilon / K$ with $\epsilon = 0.05$, so it keeps a little more |
 # | runs and intervals | one run, none | bootstrap over test images, refits to other validation samples, several divisions |
 #
 # Third-party implementations differ in more ways. Some skip classes without a validation image, some search from 0.5 to 5,

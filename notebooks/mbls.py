@@ -164,7 +164,7 @@ def less(loss, base="cross_entropy", method="identity", base_method="identity",
 #
 # Cross-entropy (CE) is never satisfied. It pushes the logit of the true class away from the others, ever more gently, but
 # without end. A network that can fit its training images therefore keeps stretching its logits long after it has every
-# one of them right. New images pay for it: the confidence ends far above the accuracy.
+# one of them right. New images pay for it: the confidence ends far above the accuracy, by what the ECE [P8] measures.
 
 # %% mystnb={"figure": {"caption": "Cross-entropy has no end, and the network ends over-confident. Left: on the test images of CIFAR-10 the accuracy of a CE network (bars) falls short of its confidence (vermilion gaps). Right: gradient descent on one training sample. Under CE its true logit keeps moving away from the others; label smoothing (LS) and MbLS stop it.", "name": "fig-mbls-problem"}, "image": {"alt": "Left, a reliability diagram whose bars end below the diagonal. Right, distance of the true logit against steps on a logarithmic axis: the line of cross-entropy rises without end, the lines of label smoothing and of the margin level off, the margin at six."}} tags=["hide-input"]
 ends = {
@@ -672,7 +672,7 @@ display(prose(text))
 # ### The margin has to fit
 #
 # On CIFAR-10, as on {ref}`small networks <sec-mbls-digits>`, a larger margin makes the network more confident. {numref}`fig-mbls-cifar` repeats the paper's Figure 2 with a
-# network for each margin. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`.
+# network for each margin, without its half on Tiny-ImageNet. The weight is 0.1 throughout, so at $m = 0$ it is twice the weight of {numref}`tbl-mbls-five`.
 
 # %% mystnb={"figure": {"caption": "Margins of 6 and 8 fit this network, the others are worse. ResNet-20, one training per margin (m = 6: three); bands: 95% over test images; dashed: CE. Left: ECE. Middle: test accuracy minus the accuracy of CE, in points. Right: confidence, with the closed form for a fitted sample. In the paper, Figure 2.", "name": "fig-mbls-cifar"}, "image": {"alt": "Three panels against the margin. ECE on validation and test images falls to its lowest near the middle and rises again; accuracy minus that of cross-entropy stays near zero; confidence rises and crosses the accuracy, below the closed form."}} tags=["hide-input"]
 nets = notebook.by_margin(cell, "mbls", trained_margins, **training)
@@ -1492,7 +1492,7 @@ table(
 #
 # ### Figures 3 and 6: segmentation
 #
-# {numref}`fig-mbls-pixels` and {numref}`fig-mbls-maps` are the paper's Figures 3 and 6 on CamVid.
+# {numref}`fig-mbls-pixels` and {numref}`fig-mbls-maps` are the paper's Figures 3 and 6 on CamVid, with three and two of its five losses.
 
 # %% mystnb={"figure": {"caption": "CE and MbLS are over-confident in pixels, FL is under-confident. Reliability diagrams of a sample of CamVid's test pixels, DeepLabV3 with a ResNet-34, first training, uncalibrated; 15 bins. On top: the pixels in each bin.", "name": "fig-mbls-pixels"}, "image": {"alt": "Three reliability diagrams of pixels with the counts of their bins on top: cross-entropy, focal loss and MbLS."}} tags=["hide-input"]
 one, fits = trainings[0], fitted[0][1]
