@@ -1383,6 +1383,7 @@ room, so it is almost *δ* = 0. The fit itself has no such bound: the fitted *δ
 # ### Figure 3: the two starts
 #
 # The paper's Figure 3 compares the two starts over five runs. They have a similar mean, and the data-driven one has less spread.
+# (Table 1, from random starts too, prints less spread on the same network: an ECE of 0.85 ± 0.05.)
 # {numref}`tbl-nc-starts` repeats it on CIFAR-100 and has the printed numbers, {numref}`fig-nc-init` on this notebook's network. One
 # reason for less spread needs no theory. The data-driven start is the same in all runs, and only the order of the images is left to
 # chance.
