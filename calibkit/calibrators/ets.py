@@ -119,12 +119,15 @@ def fit_weights(objective: Objective, logits: Tensor, labels: Tensor, temperatur
 
 
 def _keeping_order(weights: Tensor) -> Tensor:
-    """The weights with ``LEAST`` or more on the two softmaxes: where labels are noise the fit wants none."""
+    """The weights with ``LEAST`` or more on the two softmaxes: where labels are noise the fit wants none.
+
+    They move towards temperature scaling alone: on the way to it a convex objective is no higher than there.
+    """
     share = weights[:2].sum()
     if share >= LEAST:
         return weights
-    first = weights[:2] / share if share > 0 else weights.new_tensor([1.0, 0.0])
-    return torch.cat([LEAST * first, weights.new_tensor([1 - LEAST])])
+    step = (LEAST - share) / (1 - share)
+    return torch.lerp(weights, torch.eye(3, dtype=weights.dtype, device=weights.device)[0], step)
 
 
 def _fit_all_classes(

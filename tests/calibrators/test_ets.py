@@ -90,6 +90,16 @@ def test_argmax_is_kept_where_labels_are_noise(labels, noisy):
     assert nll(ets(z), wrong) <= nll(single(z), wrong) + 1e-12
 
 
+def test_where_the_uniform_part_has_to_give_way_temperature_scaling_takes_its_place():
+    """Of labels that are never right the little on the softmaxes is not on the raw one, which is worse than 1 / K."""
+    z = 3 * np.random.default_rng(82).normal(size=(30, 4))
+    y = (z.argmax(1) + 1) % 4
+    with pytest.warns(RuntimeWarning, match="uniform"):
+        ets, single = ETS().fit(z, y), TemperatureScaling().fit(z, y)
+    assert ets.weights[:2].sum() == pytest.approx(1e-3, rel=1e-12)
+    assert nll(ets(z), y) <= nll(single(z), y) + 1e-12
+
+
 def test_of_jung_et_al_is_one_temperature(overconfident):
     """Their mixture of logits is softmax(z (w1 / T + w2)): nothing moves the third weight but rounding."""
     z, y = (x[:500] for x in overconfident)
