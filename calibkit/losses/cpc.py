@@ -65,8 +65,8 @@ class CPC(PenalisedLoss):
     The first term wants the true class above every other, the second (binary exclusion) the others to be level.
 
     The gradient of the 1v1 term is :math:`p_j / (p_y + p_j)` for :math:`j \ne y` and minus their sum for y; that of the
-    exclusion term is :math:`\sum_{k \ne y} (p_j - p_k) / (p_j + p_k)` for :math:`j \ne y` and 0 for y. ACLS Table 2 has
-    the sign of the former wrong, and ACLS supplement eq. 8 that of the latter.
+    exclusion term is :math:`\sum_{k \ne y} (p_j - p_k) / (p_j + p_k)` for :math:`j \ne y` and 0 for y. ACLS Table 2
+    and supplement eqs. 7 and 8 have the sign of the former wrong, eq. 8 also that of the latter.
     `penalty` includes the two weights. Memory is O(N K), time O(N K^2).
 
     Args:

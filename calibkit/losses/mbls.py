@@ -17,8 +17,8 @@ class MbLS(PenalisedLoss):
     .. math:: \mathcal L = -\log p_y + \lambda \sum_k \max(0,\; \max_j z_j - z_k - m)
 
     With v classes more than m below the top, the gradient of the penalty (``"code"``) is v / K in the top logit and
-    -1 / K in each of theirs; it sums to 0. ACLS eqs. 9 and 15 say the top logit gets none, which would need it to be
-    detached.
+    -1 / K in each of theirs; it sums to 0. ACLS eq. 9 and supplement eq. 15 say the top logit gets none, which would
+    need it to be detached.
 
     Args:
         margin: m, in logit units, at least 0; 0 penalises all distances, as label smoothing does up to bounds
