@@ -79,7 +79,8 @@ def pixels_of(model: nn.Module, feed: Feed, labels: np.ndarray) -> tuple[np.ndar
 
     The facts are of all labelled pixels: ``pixels`` their number, ``accuracy``, ``miou`` (the mean over classes of
     intersection over union, classes that neither occur nor are predicted left out), ``ece`` with 15 bins, pooled, and
-    ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it.
+    ``ece_by_batch``, the mean over batches of 8 images, by their pixels, of the ECE of each, as MbLS's code reports it,
+    which leaves out the background of VOC 2012 besides; here that is a class as the others are.
     """
     rng = np.random.default_rng(0)
     kept, kept_labels, confusions, gaps = [], [], [], []
