@@ -32,7 +32,6 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.patheffects import withStroke
 from scipy.stats import t as student
 
 from book.kit import notebook, results
@@ -49,6 +48,7 @@ from book.kit.results.evidence import KEEP_THE_PREDICTION
 from book.papers import mbls
 from calibkit import data, plots
 from calibkit.metrics.comparison import Estimate
+from calibkit.plots.class_values import label_points
 from calibkit.reporting.catalogue import need_of
 
 notebook.parameters(
@@ -346,17 +346,8 @@ on_map = {
     for k in [*short, *CURVES]
 }
 names = short | CURVES
-aside = {  # labels that would lie on others, and where they go
-    "ms_odir": ((6, -12), "left"),
-    "dir_odir": ((-5, 4), "right"),
-    "structured_matrix_scaling": ((6, -12), "left"),
-    "ets": ((6, -11), "left"),
-    "pts": ((-5, 5), "right"),
-    MAP: ((-5, -12), "right"),
-    GP: ((-5, 5), "right"),
-}
 _, ax = plt.subplots(figsize=(7, 4.4))
-far = []
+far, named = [], []
 for key, (x, y) in on_map.items():
     if y.value > 0.1:
         far.append(f"{names[key]} ({x.value:+.1f} points, {y.value:+.2f} nats)")
@@ -365,10 +356,7 @@ for key, (x, y) in on_map.items():
     ax.plot(x[1:], [y.value] * 2, color=color, alpha=0.4, linewidth=0.8)
     ax.plot([x.value] * 2, y[1:], color=color, alpha=0.4, linewidth=0.8)
     ax.plot(x.value, y.value, color=color, marker=marker)
-    to, side = aside.get(key, ((5, 4), "left"))
-    place = {"xytext": to, "textcoords": "offset points", "ha": side}
-    label = ax.annotate(names[key], (x.value, y.value), fontsize=9, zorder=4, **place)
-    label.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+    named.append((names[key], x.value, y.value))
 (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
 low, high = low - 0.06 * (high - low), high + 0.15 * (high - low)  # room for words
 ax.fill_between([left, 0], low, 0, color=plots.GREEN, alpha=0.12, linewidth=0)
@@ -386,6 +374,8 @@ for line in (ax.axhline, ax.axvline):
     line(0, color=plots.BLACK, linewidth=0.8, linestyle="--")
 ax.set(xlim=(left, right), ylim=(low, high))
 ax.set(xlabel="ECE minus TS, points", ylabel="NLL minus TS, nats")
+called, across, up = zip(*named, strict=True)
+label_points(ax, np.array(across), np.array(up), called, crosses=True)
 plt.show()
 
 # %% tags=["hide-input"]
