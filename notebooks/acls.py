@@ -121,7 +121,9 @@ data = notebook.logits_of(logits, **how_trained)
 test_z, test_y = (torch.from_numpy(array) for array in data.test)
 test_z = test_z.double()
 needed = "cross_entropy", "label_smoothing", "mbls", "acls"
-networks = notebook.by_loss(comparison, LOSSES, seed=seed, needed=needed, **how_trained)
+networks = notebook.by_loss(
+    comparison, LOSSES, seed=seed, needed=needed, named="comparison", **how_trained
+)
 
 # %% [markdown]
 # ## A label that is never satisfied

@@ -80,8 +80,11 @@ data, other, tailed = (
     notebook.logits_of(of, **ten, named=name)
     for name, of in {"network": network, "rival": rival, "tail": tail}.items()
 )
+large = notebook.logits_of(many, budget=budget, device=device, named="many")
 if not other.test.is_of(data.test):
-    raise ValueError(f"Expected `rival` to have the test images of {network!r}")
+    raise ValueError(
+        f"Expected `rival` to be of the test images of {network!r}, but got {rival!r}"
+    )
 labels = data.test.labels
 probs = calibrator("identity").fit(*data.val)(data.test.logits)
 calibrated = calibrator("temperature_scaling").fit(*data.val)(data.test.logits)
@@ -187,7 +190,6 @@ plt.show()
 # colour. So an empty row is no mistake. It means that this test set has too few images of the class to accuse it.
 
 # %%
-large = notebook.logits_of(many, budget=budget, device=device, named="many")
 of_many = calibrator("identity").fit(*large.val)(large.test.logits)
 
 # %% mystnb={"figure": {"caption": "Most gaps that chance does not explain are over-confident (vermilion). The thirty classes of largest error of a hundred, one row per class, the largest on top. Blue: under-confident. A dot: a gap no larger than chance. Nothing: no image.", "name": "fig-gallery-gaps"}, "image": {"alt": "A map of thirty classes by fifteen bins of probability; most coloured cells are vermilion, for over-confidence, and many cells hold only a dot."}}

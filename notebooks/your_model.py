@@ -57,7 +57,7 @@ notebook.parameters(
     kind=("", "logits", "probabilities"),
     label=str,
     calibrators=[str, ...],
-    keep_predictions=(False, True),
+    keep_predictions=bool,
     n_resamples=range(10, 10_001),
     out=str,
 )
@@ -106,7 +106,7 @@ if out:
 # The reader also takes npz, npy, torch and parquet files, DataFrames and arrays ({doc}`../book/using`).
 
 # %%
-outputs = source if Path(source).exists() else load_logits(source)
+outputs = source if Path(source).exists() else load_logits(source, "source")
 given = read(outputs, kind=kind or None, label=label or None)
 found = diagnose(given)
 

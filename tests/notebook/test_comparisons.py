@@ -36,11 +36,17 @@ def test_logits_by_name_by_path_and_neither(tmp_path):
             notebook.logits_of(str(path), **option)
     with pytest.raises(ValueError, match="trained at a higher budget"):
         notebook.logits_of("cifar10/resnet20-cross_entropy-s77")
+    for name in ("cifar10/resnet20-cross_entropy-s77", "nothing", str(path)):
+        with pytest.raises(ValueError, match="^Expected `rival` to be "):
+            notebook.logits_of(name, named="rival", n_classes=10)
 
 
 def test_networks_that_a_chapter_needs_are_stored():
     with pytest.raises(ValueError, match="stored for cifar100/resnet20 with seed 7, but got none for mbls"):
         notebook.by_loss("cifar100/resnet20", ["cross_entropy", "mbls"], seed=7, needed=["mbls"])
+    for cell in ("cifar100/resnet20", "cifar100"):
+        with pytest.raises(ValueError, match="^Expected `comparison` to be "):
+            notebook.by_loss(cell, ["mbls"], seed=7, needed=["mbls"], named="comparison")
 
 
 def test_what_is_not_stored_is_trained_at_the_budget_and_shown(monkeypatch):

@@ -45,6 +45,9 @@ def logits_of(
     except ValueError:
         found = load_logits(name, named)
     else:
+        if budget == "smoke" and network.find() is None:
+            want = "one of those that `calibkit networks` lists, or trained at a higher budget"
+            raise expected(named, want, repr(name))
         found = network.logits(budget, device=device, paper=paper if budget == "paper" else None)
     if n_classes not in (0, found.n_classes):
         raise expected(named, f"of {n_classes} classes", f"{found.n_classes} in {name!r}")
@@ -62,24 +65,25 @@ def by_loss(
     device: str = "auto",
     paper: str | None = None,
     needed: Iterable[str] = (),
+    named: str = "cell",
 ) -> dict[str, Logits]:
     """The networks of one ``"<dataset>/<model>"`` by their training loss, in the order of these keys.
 
     At the budget "smoke" those that are stored; at a higher one all of them, the missing ones trained now, at "paper"
-    by the recipe of ``paper``, all alike; default: that of each loss. ValueError tells of another cell, and of a
-    ``needed`` loss that is not stored.
+    by the recipe of ``paper``, all alike; default: that of each loss. ValueError tells, of the parameter ``named``, of
+    another cell, and of a ``needed`` loss that is not stored.
 
     Example:
         >>> list(by_loss("cifar10/resnet20", ["mbls", "mbls margin=77"]))
         ['mbls']
     """
     if cell.count("/") != 1:
-        raise expected("cell", "<dataset>/<model>", repr(cell))
+        raise expected(named, "<dataset>/<model>", repr(cell))
     networks = {loss: Network.parse(f"{cell}-{loss.replace(' ', ',')}-s{seed}") for loss in losses}
     how = {"device": device, "paper": paper if budget == "paper" else None}
     there = {loss: network for loss, network in networks.items() if budget != "smoke" or network.find() is not None}
     if absent := [loss for loss in needed if loss not in there]:
-        raise expected("networks", f"stored for {cell} with seed {seed}", f"none for {', '.join(absent)}")
+        raise expected(named, f"of networks stored for {cell} with seed {seed}", f"none for {', '.join(absent)}")
     return {loss: network.logits(budget, **how) for loss, network in there.items()}
 
 
