@@ -180,6 +180,13 @@ def test_papermill_stops_at_bad_parameters(executed, tmp_path, parameters, messa
     )  # fmt: skip
     assert (done.returncode == 0) == (message is None), done.stderr
     assert message is None or f"ValueError: {message}" in done.stderr
+    assert message is not None or "Captions, labels" in (tmp_path / "out.ipynb").read_text()
+
+
+def test_a_line_tells_of_captions_where_papermill_was_given_parameters(capsys):
+    for given in ([], ["# Parameters\nx = 1\n"]):
+        notebook.parameters({"x": 1, "In": ["", "x = 0", *given]}, x=range(3))
+        assert ("typed sentences do not." in capsys.readouterr().out) == bool(given)
 
 
 def test_impossible_values_are_refused():

@@ -25,6 +25,8 @@ _IPYTHON = ("In", "Out")
 #: What the parameter ``device`` of a chapter may be here.
 DEVICES = ("auto", "cpu", *["cuda"] * torch.cuda.is_available())
 _DONE = "_parameters_checked"
+#: How the cell begins that papermill puts in.
+_GIVEN = "# Parameters\n"
 
 
 class Real(NamedTuple):
@@ -40,6 +42,7 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
 
     Call it once, in the cell after the one tagged ``parameters``, before any other variable exists. When the same
     kernel runs the cell again, later cells have defined variables of their own, and only the values are checked.
+    Where papermill was given some, a line says what of the page does not follow them.
 
     Args:
         namespace: the notebook's ``globals()``.
@@ -79,6 +82,8 @@ def parameters(namespace: dict, /, **allowed: Container | Real | type) -> None:
         for entry in value:
             _check(name, entry, what[0])
     namespace[_DONE] = True
+    if any(cell.startswith(_GIVEN) for cell in namespace.get("In", ())):
+        print("The computed numbers follow these parameters. Captions, labels in pictures and typed sentences do not.")
 
 
 def _check(name: str, value: object, what: Container | Real | type) -> None:
