@@ -53,7 +53,7 @@ import torch
 from scipy.special import softmax
 from scipy.stats import kendalltau
 
-from book.kit.notebook.display_names import shown
+from book.kit.notebook.display_names import shown, titles_of
 from book.kit.notebook.prose import prose
 from book.kit.notebook.table import table
 from calibkit import Identity, TemperatureScaling, plots
@@ -63,9 +63,7 @@ from calibkit.metrics.comparison import Estimate
 
 plots.use_style()
 torch.set_num_threads(1)
-short = {name: name.split("/")[0] for name in networks}  # where that is one network
-if len(set(short.values())) < len(networks):
-    short = {name: name for name in networks}
+short = dict(zip(networks, titles_of(networks), strict=True))
 stored = {short[name]: notebook.logits_of(name, named="networks") for name in networks}
 
 # %% [markdown]
@@ -212,7 +210,7 @@ aps_text = " and ".join(
 prose(f"""
 **The coverage is right before and after,** because the promise never looked at the probabilities.
 What a temperature can change is the size of the sets. Those of LAC change by less than
-{np.ceil(of_lac.abs().max()):.0f}%. Those of APS change by {aps_text}.
+{np.floor(of_lac.abs().max()) + 1:.0f}%. Those of APS change by {aps_text}.
 """)
 
 # %% [markdown]

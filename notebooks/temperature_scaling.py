@@ -54,7 +54,7 @@ from torch.nn.functional import cross_entropy
 
 from book.kit import notebook
 from book.kit.notebook import pictures
-from book.kit.notebook.display_names import shown
+from book.kit.notebook.display_names import shown, titles_of
 from book.kit.notebook.paper_tables import estimates
 from book.kit.notebook.prose import prose
 from book.kit.notebook.small_networks import many_on_digits
@@ -368,7 +368,7 @@ for network in (data, large):
         moves[name].append(other - own)
 prose(f"""
 At *T* = 0.5 the second image is the more confident one, at *T* = 1 the first. So the area under the
-ROC curve (AUROC) of confidence as a detector of mistakes can move. On our networks with 10 and 100
+ROC curve (AUROC) of confidence as a detector of mistakes can move. On our networks with {data.n_classes} and {large.n_classes}
 classes the fitted temperature moves it by {max(map(abs, moves["fitted T"])):.1f} points at most. At
 *T* = 5 it would change by {moves["T = 5"][0]:.1f} and {moves["T = 5"][1]:.1f} points.
 """)
@@ -510,8 +510,9 @@ def from_which(values, sizes=SIZES):
     return f"{sizes[first]:,}" if first < len(sizes) else f"> {sizes[-1]:,}"
 
 
-short = {"CIFAR-10": data, "CIFAR-100": large, "CIFAR-10-LT": tails[long_tails[0]]}
-pools = {name: pool_of(network, name.endswith("LT")) for name, network in short.items()}
+TEN, HUNDRED, TAIL = titles_of([logits, many_classes, long_tails[0]])
+short = {TEN: data, HUNDRED: large, TAIL: tails[long_tails[0]]}
+pools = {name: pool_of(network, name == TAIL) for name, network in short.items()}
 only_ts = {
     name: by_size(pool, {"TS": "temperature_scaling"}, SIZES, n_draws).loc["TS"]
     for name, pool in pools.items()
@@ -590,9 +591,7 @@ keys = {
     "vector, penalty": "vector_scaling lam=None",
 }
 FEWER = [100, 200, 500, 1500, 5000]
-compared = {
-    name: by_size(pools[name], keys, FEWER, n_few) for name in ("CIFAR-10", "CIFAR-100")
-}
+compared = {name: by_size(pools[name], keys, FEWER, n_few) for name in (TEN, HUNDRED)}
 
 colors = {name: plots.color_of(keys[name]) for name in list(keys)[::-1]}
 dashes = {"TS": "s-", "vector, penalty": "^--"}
@@ -618,7 +617,7 @@ axes[0].legend()
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-many = compared["CIFAR-100"]
+many = compared[HUNDRED]
 first = {
     (name, m): from_which(many.loc[name, m], FEWER) for name in keys for m in MEASURED
 }
@@ -722,19 +721,19 @@ for name, ratio in SHARES.items():
         drawn.append([(f.temperature, e) for f, e in zip(refits, errors, strict=True)])
     (t, error), (t_balanced, error_balanced) = np.mean(drawn, axis=0)
     spread, spread_balanced = np.std(drawn, axis=0, ddof=1)[:, 0]
-    rows[f"CIFAR-10, {name}"] = {
+    rows[f"{TEN}, {name}"] = {
         ("T fitted by", "NLL"): f"{t:.2f} ± {spread:.2f}",
         ("T fitted by", "balanced NLL"): f"{t_balanced:.2f} ± {spread_balanced:.2f}",
         ("ECE", "NLL"): f"{error:.1f}",
         ("ECE", "balanced NLL"): f"{error_balanced:.1f}",
         ("ECE", "change"): "",
     }
-for name, network in tails.items():
+for title, network in zip(titles_of([*tails]), tails.values(), strict=True):
     refits = {
         label: calibrator(key).fit(*network.val) for label, key in OBJECTIVES.items()
     }
     pair = Comparison.on(network.test, refits, ["ece"], **bootstrap)
-    rows[name.split("/")[0]] = {
+    rows[title] = {
         ("T fitted by", "NLL"): f"{refits['NLL'].temperature:.2f}",
         ("T fitted by", "balanced NLL"): f"{refits['balanced'].temperature:.2f}",
         ("ECE", "NLL"): f"{pair.of('NLL').percent.value:.1f}",

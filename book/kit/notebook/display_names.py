@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from calibkit.keys import Key
+from calibkit.networks import Network
 
 DATASETS = {
     **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar10_lt": "CIFAR-10-LT", "cifar100_lt": "CIFAR-100-LT"},
@@ -81,3 +85,27 @@ def _option(name: str, value: object) -> str:
     if isinstance(value, bool):
         return name if value else f"no {name}"
     return f"{name} = {value}"
+
+
+def titles_of(networks: Sequence[str]) -> list[str]:
+    """For each network or path another title: its data set or file; where two share one, its name or a number, too.
+
+    Example:
+        >>> titles_of(["cifar10/resnet20-mbls-s0", "/tmp/mine.npz"])
+        ['CIFAR-10', 'mine.npz']
+        >>> titles_of(["cifar10/resnet20-mbls-s0", "cifar10/resnet20-mbls-s1"])
+        ['cifar10/resnet20-mbls-s0', 'cifar10/resnet20-mbls-s1']
+        >>> titles_of(["mine.npz", "mine.npz"])
+        ['mine.npz (1)', 'mine.npz (2)']
+    """
+    for titles in ([_data_of(name) for name in networks], list(networks)):
+        if len(set(titles)) == len(titles):
+            return titles
+    return [f"{name} ({i})" for i, name in enumerate(networks, 1)]
+
+
+def _data_of(name: str) -> str:
+    try:
+        return shown(Network.parse(name).dataset)
+    except ValueError:
+        return Path(name).name
