@@ -488,7 +488,7 @@ plt.show()
 # and compare:
 
 # %% tags=["nbval-check-output"]
-rows = subset(test_y.numpy(), 2000)  # a sample of all classes
+rows = subset(test_y.numpy(), min(2000, len(test_y)))  # a sample of all classes
 for variant in ("paper", "code"):
     penalty = ACLS(margin=margin, variant=variant).penalty
     print(variant, *(penalty(test_z[rows] + up, test_y[rows]) for up in (-5, 0, 5)))
@@ -1085,7 +1085,7 @@ for (name, values), line in zip(silent.items(), ("o:", "s--", "o-"), strict=True
     axes[0].plot(epochs, values, line, color=color, label=name)
 axes[0].set(xlabel="epoch", ylabel="silent samples (%)", ylim=(-3, 103), xticks=epochs)
 axes[0].legend()
-chosen = subset(smoothed.test_labels, 2000)
+chosen = subset(smoothed.test_labels, min(2000, len(smoothed.test_labels)))
 watched_z = torch.from_numpy(smoothed.test_logits[chosen]).double()
 watched_y = torch.from_numpy(smoothed.test_labels[chosen])
 zeros = {}

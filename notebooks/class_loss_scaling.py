@@ -922,7 +922,8 @@ def of_ece(rows):
     return np.array([*r, r[1] - r[0]])
 
 
-draws = np.random.default_rng(seed).integers(len(over), size=(1000, len(over)))
+rng, size = np.random.default_rng(seed), (n_resamples, len(over))
+draws = rng.integers(len(over), size=size)
 low, high = np.quantile([of_ece(over.iloc[d]) for d in draws], [0.025, 0.975], axis=0)
 r = of_ece(over)
 of_focal = [network.meta["loss"] == "focal" for network in trained]
@@ -936,7 +937,7 @@ spread is lowest at {grid[spread]:.0f}, the largest that was tried, where the EC
 rate has dropped, it still follows the total loss but hardly the spread (correlations {late.iloc[0]:.2f} and {late.iloc[1]:.2f}).
 
 *Between networks.* Over {len(over)} trainings of one ResNet-20, with {len(settings)} settings of the training loss, the rank correlation of the ECE is {r[0]:.2f} with the total loss and
-{r[1]:.2f} with the spread. The difference, {r[2]:+.2f} [{low[2]:+.2f}, {high[2]:+.2f}], is within chance.
+{r[1]:.2f} with the spread. The difference, {r[2]:+.2f} [{low[2]:+.2f}, {high[2]:+.2f}], is {"within" if low[2] <= 0 <= high[2] else "beyond"} chance.
 
 A small spread alone, at another total loss, is no guarantee. From the smallest up, the network trained with the focal loss ranks {focal_spread:.0f} of {len(over)} in
 spread and {focal_error:.0f} in ECE.

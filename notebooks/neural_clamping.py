@@ -479,7 +479,7 @@ ts = calibrator("temperature_scaling").fit(val_z, val_y)
 nc = NeuralClamping("nll", lr=0.01, epochs=15, batch_size=64)
 nc.fit(model, val_x, val_y)
 
-methods = Comparison(test_y, ["ece", "nll", "accuracy"])
+methods = Comparison(test_y, ["ece", "nll", "accuracy"], n_bins=n_bins)
 methods.add("TS", ts(test_z))
 methods.add("NC", nc(model, test_x))
 format(methods.difference("NC", "TS", "ece").percent, "+.2f")
@@ -1373,8 +1373,11 @@ def room():
 
 here = data.available("cifar10") and data.available("cifar100")
 of_photos = recorded("neural_clamping/room", room, available=here)
+here = "scanned digits, whose margins are never fully inked"
+if not network.startswith("digits/"):
+    here = f"`{network}`"
 prose(f"""
-On scanned digits, whose margins are never fully inked, this start moves {free:.0f}% of the pixel values. On
+On {here}, this start moves {free:.0f}% of the pixel values. On
 {of_photos["images"].max():,.0f} photographs of CIFAR-100, {of_photos["room"]["cifar100"]:.2f}% of the pixel values have any
 room, so it is almost *δ* = 0. The fit itself has no such bound: the fitted *δ* is added without clipping.
 """)
