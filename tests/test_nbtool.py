@@ -12,10 +12,12 @@ import matplotlib.pyplot as plt
 import nbformat
 import nbtool
 import numpy as np
+import papermill
 import pytest
 from PIL import Image
 
 from book.kit import notebook
+from calibkit import Logits
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -221,6 +223,33 @@ def test_a_largest_temperature_below_the_spacing_is_told_by_its_name():
     given, checks = (next(cell for cell in cells if start in cell) for start in ("grid_max = 10.0", "grid_max="))
     with pytest.raises(ValueError, match="^Expected `grid_max` to be .*, but got 0.05"):
         exec(f"{given.replace('grid_max = 10.0', 'grid_max = 0.05')}\n{checks.partition('from functools')[0]}", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("chapter", "choosing"),
+    [
+        ("acls", ["rows = subset(test_y"]),
+        (
+            "class_temperature_scaling",
+            ["data = notebook", "def gap_of", "def naive", "few = ", "search = partial", "sizes = ", "full = gains"],
+        ),
+    ],
+)
+def test_a_chapter_takes_the_logits_of_few_samples(tmp_path, chapter, choosing):
+    """Through papermill, of each chapter the cells that choose among the samples."""
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(90, 3)), rng.integers(0, 3, 90)
+    given = {"logits": str(Logits(z, y, z, y, {}).save(tmp_path / "mine.npz")), "n_resamples": 10}
+    page, first = jupytext.read(ROOT / "notebooks" / f"{chapter}.py"), "notebook.parameters("
+    page.cells = [
+        cell
+        for cell in page.cells
+        if "parameters" in cell.metadata.get("tags", ())
+        or (cell.cell_type == "code" and any(start in cell.source for start in [first, *choosing]))
+    ]
+    assert len(page.cells) == 2 + len(choosing)
+    papermill.execute_notebook(page, None, given, kernel_name="python3", cwd=ROOT, progress_bar=False)
 
 
 def test_running_the_cell_again_looks_at_values_only():
