@@ -63,6 +63,17 @@ def test_the_differences_are_means_over_networks():
     assert sum(line.startswith("| CTS | published, balanced |") and cell in line for line in frontpage.strata()) == 1
 
 
+def test_a_network_without_a_finite_nll_is_in_no_mean(monkeypatch):
+    def networks(metric):
+        rows = frontpage.beside_one_temperature("class_temperature_scaling", None, metric)
+        return rows["published, balanced"]["network"]
+
+    gone = networks("nll")[:1]
+    monkeypatch.setattr(frontpage, "differences", lambda: results.load_effects().drop(gone.index))
+    for metric in frontpage.METRICS:
+        assert len(networks(metric)) == 10 and gone.item() not in {*networks(metric)}
+
+
 def test_the_opening_figure_is_there_for_light_and_dark():
     html = frontpage.panels()
     assert html.count("<svg ") == html.count('role="img" aria-label=') == 2 * 2

@@ -30,6 +30,7 @@ from calibkit._checks import check_choice
 from calibkit._files import write_text
 
 BASE, CE = "temperature_scaling", "cross_entropy"
+METRICS = ("ece", "nll", "brier")
 SIZE = (8, 3.2)  # inches, of the opening figure
 #: What no paper proposes as it stands, and the front page speaks of.
 BESIDE = {
@@ -76,11 +77,13 @@ SHARES = (
 
 def beside_one_temperature(method: str, loss: str | None, metric: str) -> dict[str, pd.DataFrame]:
     """Stratum -> the differences from one temperature, of a calibrator on the same network, of what a loss trained on
-    that of cross-entropy.
+    that of cross-entropy. Networks on which one of ``METRICS`` is infinite, and has no difference, are left out.
     """
     of_loss = {} if loss is None else {"loss": loss}
-    rows = select(differences(), BASE, loss and CE, metric=metric, method=method, **of_loss)
-    rows = rows[~rows["loss"].str.contains("margin=")]
+    rows = select(differences(), BASE, loss and CE, method=method, **of_loss)
+    rows = rows[~rows["loss"].str.contains("margin=") & rows["metric"].isin(METRICS)]
+    whole = rows.groupby(["network", "source", "budget"])["metric"].transform("nunique") == len(METRICS)
+    rows = rows[whole & (rows["metric"] == metric)]
     of = dict([*rows.groupby(stratum(rows))])
     return {name: of[name] for name in STRATA if name in of}
 
@@ -105,7 +108,7 @@ def strata() -> list[str]:
     named += [(name, method, None) for name, method in BESIDE.items()]
     lines = []
     for name, method, loss in named:
-        of = {metric: beside_one_temperature(method, loss, metric) for metric in ("ece", "nll", "brier")}
+        of = {metric: beside_one_temperature(method, loss, metric) for metric in METRICS}
         for kind in of["ece"]:
             ece, nll, brier = (rows[kind] for rows in of.values())
             cells = [name, kind, f"{over_networks(ece).percent:+.2f}", f"{100 * ece['value'].median():+.2f}"]
