@@ -108,7 +108,7 @@ def test_sentence_and_command_count_as_the_table_does(capsys):
 @pytest.mark.slow
 def test_what_waits_for_data_adds_up_and_says_for_what():
     waiting = results.summary(by=("dataset",)).query("`not run` > 0")
-    assert set(booktables.NEEDS) == set(waiting.index)
+    assert set(booktables.NEEDS) == set(waiting.index), "NEEDS wants a line for each data set that waits"
     _, _, *rows = cells(booktables.unanswered())
     found = [int(row[2].replace(",", "")) for row in rows]
     assert found == sorted(waiting["not run"], reverse=True)

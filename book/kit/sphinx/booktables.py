@@ -26,7 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from book.kit import results
-from book.kit.notebook.display_names import DATASETS, shown
+from book.kit.notebook.display_names import shown
 from book.kit.notebook.grid import part
 from book.kit.notebook.over_networks import STRATA, stratum
 from book.kit.notebook.over_networks import select as of_base
@@ -98,9 +98,7 @@ def verdicts(pages: Container[str], by: str = "paper") -> list[str]:
 def unanswered() -> list[str]:
     """The numbers without an answer by their data, with what they wait for, as a Markdown table."""
     counts = answers("dataset").query("`not run` > 0").sort_values("not run", ascending=False)
-    rows = [
-        (DATASETS[name], f"{row['printed']:,}", f"{row['not run']:,}", NEEDS[name]) for name, row in counts.iterrows()
-    ]
+    rows = [(shown(name), f"{row['printed']:,}", f"{row['not run']:,}", NEEDS[name]) for name, row in counts.iterrows()]
     return table("lrrl", ("data", "printed", "not run", "an answer needs"), rows)
 
 
@@ -124,7 +122,7 @@ def gone() -> list[str]:
     """The trainings of which numbers are recorded and no logits stored, and the commands that repeat them."""
     found = results.gone(measured(), differences())
     rows = [
-        (DATASETS[of.dataset], shown(of.model), shown(of.loss), f"`{of.budget}`", of.seeds, of.ours, of.effects)
+        (shown(of.dataset), shown(of.model), shown(of.loss), f"`{of.budget}`", of.seeds, of.ours, of.effects)
         for of in found.itertuples()
     ]
     heads = ("data", "model", "loss", "budget", "seeds", "rows of `ours.csv`", "of `effects.csv`")
@@ -141,7 +139,7 @@ def trained() -> list[str]:
         first = {"crop+flip": recipe.epochs - recipe.uncropped, "flip": 0}.get(recipe.augment, "")
         how = recipe.epochs, first, f"{recipe.weight_decay:g}"
         came = f"{100 * of['accuracy']:.1f}", f"{100 * of['ece']:.2f}", f"{n_seeds:.0f}"
-        cells.append((DATASETS[dataset], shown(model), *how, *came))
+        cells.append((shown(dataset), shown(model), *how, *came))
     heads = ("data", "network", "epochs", "shifted", "decay", "accuracy, %", "ECE, %", "seeds")
     return table("llrrrrrr", heads, cells)
 
@@ -171,7 +169,7 @@ def averages() -> list[str]:
 
 def places(rows: pd.DataFrame) -> str:
     """The data sets of the networks, by name, with their number where a set has several."""
-    numbers = rows["dataset"].map(DATASETS).value_counts().sort_index()
+    numbers = rows["dataset"].map(shown).value_counts().sort_index()
     return "; ".join(name + f" ({n} networks)" * (n > 1) for name, n in numbers.items())
 
 

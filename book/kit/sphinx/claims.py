@@ -15,7 +15,7 @@ from pathlib import Path
 from docutils import nodes
 from pybtex.database import parse_file
 
-from book.kit.notebook.display_names import DATASETS, shown
+from book.kit.notebook.display_names import shown
 from book.kit.sphinx.cached_results import answers, claims, unkept
 from book.kit.sphinx.citations import NUMBERS
 from book.kit.sphinx.directives import Computed, extension, html
@@ -65,7 +65,7 @@ def stand_ins(paper: str) -> list[str]:
 def _network(name: str) -> str:
     """A model, with its data where they are named, as a page shows it."""
     data, _, model = name.rpartition("/")
-    return f"{shown(model)} ({DATASETS[data]})" if data else shown(model)
+    return f"{shown(model)} ({shown(data)})" if data else shown(model)
 
 
 def lost(paper: str) -> list[str]:
