@@ -13,11 +13,9 @@ from calibkit._files import write_npz
 from calibkit.models import MODELS, build, load_weights, mc_dropout, options_for, suited, takes
 from calibkit.models.vision import plain
 
-TOKENS = {"gpool_cnn"}
-DENSE = {"deeplabv3_resnet34", "deeplabv3_resnet50"}
+TOKENS, DENSE = suited("text", (1000,)), suited("dense", (224, 224, 3))
 ON_CPU = {"regnet_y_400mf"}  # torchvision computes its widths with tensors
 CIFAR, TINY, IMAGENET = 32, 64, 224
-FIXED = {"small_cnn", "gpool_cnn"}  # have no large-image form
 
 
 def on_meta(name: str, n_classes: int, **options) -> nn.Module:
@@ -57,7 +55,7 @@ def test_parameter_counts_of_the_papers():
 def test_logits_have_their_shape_and_depend_on_every_parameter(name):
     """Two graphs, at the smallest size and at ImageNet's, without any arithmetic."""
     model = on_meta(name, 7).eval()
-    for side in (CIFAR,) if name in FIXED else (CIFAR, IMAGENET):
+    for side in (CIFAR, IMAGENET):
         logits = model(inputs(name, side))
         assert logits.shape == ((2, 7, side, side) if name in DENSE else (2, 7))
     logits.sum().backward()
@@ -80,8 +78,8 @@ def test_options_of_the_others():
     assert options_for("small_cnn", shape) == {"channels": 1}
     assert options_for("resnet50", (64, 64, 3)) == {"stem": "tiny"}
     assert options_for("gpool_cnn", (1000,), 20_000) == {"n_tokens": 20_000}
-    named = {name for name in MODELS if options_for(name, shape)}
-    assert named == {"small_cnn", "resnet50", "resnet101", "densenet121"}
+    named = {name for name in MODELS if options_for(name, shape) and not takes(name, "channels")}
+    assert takes("small_cnn", "channels") and named == {"resnet50", "resnet101", "densenet121"}
 
 
 def test_evaluation_mode_is_deterministic():

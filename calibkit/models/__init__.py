@@ -78,7 +78,7 @@ def suited(kind: str, shape: tuple[int, ...]) -> list[str]:
     """
     check_choice("kind", kind, ("text", "dense", "image"))
     of_text = [name for name in MODELS if takes(name, "n_tokens")]
-    of_pixels = [name for name in MODELS if name.startswith("deeplabv3")]
+    of_pixels = [name for name, of in MODELS.items() if getattr(getattr(of, "func", of), "dense", False)]
     of_images = [name for name in MODELS if name not in (*of_text, *of_pixels)]
     of_images = [name for name in of_images if shape[-1] == 3 or takes(name, "channels")]
     return {"text": of_text, "dense": of_pixels, "image": of_images}[kind]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import Any
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -173,6 +173,8 @@ class DeepLabV3(nn.Module):
         n_classes: number of classes K, background included: 21 for PASCAL VOC.
         weights: name of pretrained weights of the backbone, as "DEFAULT"; None: fresh ones.
     """
+
+    dense: ClassVar[bool] = True
 
     def __init__(self, backbone: str, n_classes: int, weights: str | None = None) -> None:
         super().__init__()
