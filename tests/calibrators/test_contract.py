@@ -201,15 +201,15 @@ def flat(hint):
 def changed(name):
     """For each option of a calibrator, it alone at another value than the default: option, value, calibrator."""
     other = {
-        "objective": "focal", "grid": (1.0, 2.0), "n_bins": 7, "max_sweeps": 2, "accuracy_constraint": False,
-        "solver": "sctl", "lam": 0.25, "mu": 0.25, "n_folds": 3, "top_k": 4, "hidden": (3,), "weight_decay": 1.0,
-        "seed": 3, "n_knots": 4, "n_pieces": 4, "target": (0.5, 1.5),
+        "objective": "focal", "grid": (1.0, 2.0), "accuracy_constraint": False, "solver": "sctl", "lam": 0.25,
+        "mu": 0.25, "hidden": (3,), "target": (0.5, 1.5),
     }  # fmt: skip
+    of_kind = {bool: lambda default: not default, int: lambda default: default + 1, float: lambda d: d / 2 or 0.25}
     for option, parameter in inspect.signature(CALIBRATORS[name]).parameters.items():
         objective = {"objective": "nll"} if option == "solver" else {}
-        known = option in other or isinstance(parameter.default, bool)
-        assert known, f"another value of `{option}` than its default belongs here, into `other`"
-        value = other[option] if option in other else not parameter.default
+        derived = of_kind.get(type(parameter.default))
+        assert derived or option in other, f"another value of `{option}` than its default belongs here, into `other`"
+        value = other[option] if option in other else derived(parameter.default)
         yield option, value, CALIBRATORS[name](**{option: value, **objective})
 
 
