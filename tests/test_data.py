@@ -107,7 +107,7 @@ def test_bad_names():
 
 
 def test_command_line(data_cache, shell):
-    assert "digits           ready" in shell(["data", "list"]).out
+    assert "digits              ready" in shell(["data", "list"]).out
     assert "absent" in shell(["data", "prepare", "cifar10", "--archive", str(data_cache / "absent")], 1).err
 
 

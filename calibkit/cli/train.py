@@ -73,10 +73,11 @@ def _list(args: argparse.Namespace) -> None:
     from calibkit.data import DATASETS, available, published
 
     print(f"cache: {cache()}")
+    width = max(map(len, DATASETS))
     for name, spec in DATASETS.items():
-        print(f"  {name:16} {'ready' if available(name) else 'absent':6}  {spec.kind}")
+        print(f"  {name:{width}} {'ready' if available(name) else 'absent':6}  {spec.kind}")
     files = [target.path.exists() for target in published.targets() if not target.skipped]
-    print(f"  {'published':16} {sum(files):2} of {len(files)}  logits and weights of other people's networks")
+    print(f"  {'published':{width}} {sum(files):2} of {len(files)}  logits and weights of other people's networks")
 
 
 def _prepare(args: argparse.Namespace) -> None:
