@@ -11,6 +11,7 @@ from book.kit.plans import SIZES, Training, check, networks_of
 from book.kit.results import load
 from book.papers import PAPERS
 from calibkit.__main__ import parser
+from calibkit.data import DATASETS
 from calibkit.losses import LOSSES
 from calibkit.networks import Network
 from calibkit.training import LOSS_OPTIONS, RECIPES
@@ -87,7 +88,7 @@ def test_the_sizes_are_those_of_the_page():
         keys = re.findall(r"`(\w+)`", names)
         splits = [tuple(numbers[i : i + 3]) for i in range(0, len(numbers), 3)]
         told |= dict(zip(keys, splits * len(keys) if len(splits) == 1 else splits, strict=True))
-    assert told == SIZES
+    assert told == SIZES and told.keys() == DATASETS.keys(), "a data set has its sizes in both"
 
 
 def test_work_and_disk_of_a_network_by_hand():

@@ -29,7 +29,7 @@ def test_every_claim_of_the_papers_has_a_row():
     for name, count in CLAIMS.items():
         assert {f"{name}{i}" for i in range(1, count + 1)} <= ids
     known = {f"{name}{i}" for name, count in CLAIMS.items() for i in range(1, count + 1)}
-    assert {re.sub("[a-z]$", "", name) for name in ids} == known
+    assert {re.sub("[a-z]$", "", name) for name in ids} == known, "CLAIMS wants a number for each paper"
     assert len(ids) == len(load_claims()) == len(ledger())
 
 
