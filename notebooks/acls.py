@@ -19,7 +19,7 @@
 #
 # **They claim** that existing regularisers "can be considered as variants of the label smoothing technique", and often smooth in an undesired way. ACLS smooths harder the further out a logit is, and only beyond a margin. It "outperforms all previous calibration methods by significant margins on all benchmarks" in ECE and AECE.
 #
-# **We find** a lower ECE than with cross-entropy on all nine networks that we trained with both, clearly on seven (five
+# **We find** a lower ECE than with cross-entropy on all nine networks that we trained with both, clearly on seven (four
 # trained once). All but a text network are smaller or trained for less time than the paper's, with its weights and margins. On CIFAR-10
 # ACLS has {ours}`ece cifar10 resnet20 acls | identity` with a ResNet-20, {ours}`ece cifar10 resnet50 acls | identity`
 # with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and
@@ -652,7 +652,7 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 #
 # **A margin is a confidence.** ACLS and MbLS pull back samples that are further out than about $m$, right or wrong, and inside
 # it both are silent. They differ in how hard they pull ({numref}`tbl-acls-spared`). On our ResNet-20 that makes no clear difference to the ECE at a margin of 6, and
-# on both ResNet-8s for CIFAR-10 ACLS is clearly lower ({numref}`tbl-comparison-accurate`). On text it is clearly higher, trained once ({numref}`tbl-mbls-news`).
+# on both ResNet-8s for CIFAR-10 ACLS is clearly lower ({numref}`tbl-comparison-accurate`). On text it is clearly higher ({numref}`tbl-mbls-news`).
 #
 # **Compare with the cheap alternative.** The right margin depends on the accuracy. The paper takes its margins from MbLS.
 # If you have held-out images, you can fit one temperature to a network trained with cross-entropy, and on all four of our networks

@@ -277,7 +277,7 @@ On the {{ref}}`ResNet-8 <sec-comparison-accurate>` it is {said[WIDE]["ece"]} poi
 and {said[WIDE]["nll"]} nats, so the margin helps. These intervals cover
 test images and seeds. On the whitened one, trained once without the margin, it is {said[WHITE]["ece"]} points and {said[WHITE]["nll"]} nats.
 With a ResNet-8 on CIFAR-100, trained once, it is {said["cifar100/resnet8"]["ece"]} points
-and {said["cifar100/resnet8"]["nll"]} nats, which is not clear. On MbLS's own text network, trained once without the margin, it is
+and {said["cifar100/resnet8"]["nll"]} nats, which is not clear. On MbLS's own text network it is
 {said[NEWS]["ece"]} points and {said[NEWS]["nll"]} nats: not clear either, since its trainings scatter. At
 the *same* weight a margin of 0 is far worse, even on the ResNet-20 ({{ref}}`the sweep <sec-mbls-fit>`).
 """)
@@ -374,8 +374,8 @@ for line in (ax.axhline, ax.axvline):
     line(0, color=plots.BLACK, linewidth=0.8, linestyle="--")
 ax.set(xlim=(left, right), ylim=(low, high))
 ax.set(xlabel="ECE minus TS, points", ylabel="NLL minus TS, nats")
-called, across, up = zip(*named, strict=True)
-label_points(ax, np.array(across), np.array(up), called, crosses=True)
+words, *places = zip(*named, strict=True)
+label_points(ax, *map(np.array, places), words, crosses=True)
 plt.show()
 
 # %% tags=["hide-input"]

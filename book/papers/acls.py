@@ -21,7 +21,7 @@ PAPER = Paper(
     claim="Smoothing that adapts to each sample, and acts only beyond a margin, is better still.",
     found="""
 On all eight networks for balanced data on which we trained both, ACLS has a lower ECE than cross-entropy, clearly on
-seven, five of them trained once. All but a text network are smaller than the paper's, or trained for a shorter time.
+seven, four of them trained once. All but a text network are smaller than the paper's, or trained for a shorter time.
 With a ResNet-20 on CIFAR-10 it has {ours}`ece cifar10 resnet20 acls | identity`, with no clear difference from MbLS.
 With a ResNet-50, as in the paper but trained once and for 20 of 350 epochs, it has
 {ours}`ece cifar10 resnet50 acls | identity`, where MbLS has {ours}`ece cifar10 resnet50 mbls | identity` and

@@ -80,13 +80,13 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
 
 def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
     ece, nll = (balanced("mbls", "mbls margin=0 weight=0.05", metric) for metric in ("ece", "nll"))
-    assert (len(nll), (nll["value"] < 0).sum(), (alone(nll) == "holds").sum()) == (5, 5, 2)
+    assert (len(nll), (nll["value"] < 0).sum(), (alone(nll) == "holds").sum()) == (5, 4, 2)
     for rows in (ece, nll):
         clear = rows[alone(rows) == "holds"]
         assert {*clear["dataset"]} == {"cifar10"} and {*clear["model"]} == {"resnet8", "resnet8_whitened"}
     assert {over_networks(ece.drop(i)).below() for i in ece.index} == {"holds"}
     assert "whichever of the five is left out" in chapter("comparison")
-    said = "its NLL is lower on all five networks that we trained with the two, and its ECE on four."
+    said = "its ECE is lower on four of the five networks that we trained with the two, and its NLL on four."
     assert (ece["value"] < 0).sum() == 4 and f"{said} Both scores are clearly lower on two" in text("index")
     assert "on average its ECE is clearly lower than with the same penalty without one" in text("index")
     clear = {row.dataset: over_networks(nll.drop(row.Index)).below() == "holds" for row in nll.itertuples()}
@@ -111,12 +111,13 @@ def test_what_acls_gains_on_the_front_page():
     assert "its ECE is lower than that of cross-entropy on all eight. The gradient" in text("index")
     scaled = [balanced("acls", "cross_entropy", metric, TS) for metric in ("ece", "nll")]
     assert {(len(rows), over_networks(rows).below()) for rows in scaled} == {(8, "does not hold")}
-    assert (to_ce[["n_seeds", "base_seeds"]].min(axis=1) == 1).sum() == 5
-    assert "Averaged over eight networks for balanced data, five of them trained once, both scores" in text("index")
+    assert (to_ce[["n_seeds", "base_seeds"]].min(axis=1) == 1).sum() == 4
+    said = "either. Averaged over eight networks for balanced data, four of them trained once, both scores"
+    assert said in text("index")
     unclear = scaled[0][alone(scaled[0]) == "not decided"]
     assert sorted(unclear["dataset"]) == ["cifar100", "cifar100", "tiny_imagenet_20"]
     assert "With ACLS, on both networks for CIFAR-100 and on Tiny-ImageNet's twenty classes" in text("index")
-    assert (alone(to_ce) == "holds").sum() == 7 and "clearly on\nseven, five of them" in PAPERS["acls"].found
+    assert (alone(to_ce) == "holds").sum() == 7 and "clearly on\nseven, four of them" in PAPERS["acls"].found
     of_many = scaled[1][(scaled[1]["dataset"] == "cifar100") & (scaled[1]["model"] == "resnet8")]
     assert alone(of_many).tolist() == ["does not hold"] and "The NLL is higher beyond chance" in PAPERS["acls"].found
     assert "trained once with it, we see no clear difference in ECE to cross-entropy plus one" in text("index")
@@ -175,10 +176,7 @@ def test_means_that_turn_when_a_network_is_left_out_are_named_on_the_front_page(
     assert "Neither average is clear. On images alone both are clearly below" in chapter("acls")
     right = balanced("mbls", "cross_entropy", "accuracy")
     right = [over_networks(right.drop(i)).percent for i in right.index]
-    assert {of.within(0.6) for of in right} == {"holds", "not decided"} and {of.within(0.7) for of in right} == {
-        "holds"
-    }
-    assert "the accuracy of MbLS, which is then within 0.7 points" in text("index")
+    assert {of.within(0.6) for of in right} == {"holds"}
 
 
 def test_rows_of_the_ledger_that_turn_without_the_sets_apart_are_named_in_it():
