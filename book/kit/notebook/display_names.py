@@ -91,7 +91,7 @@ def titles_of(networks: Sequence[str]) -> list[str]:
     """For each network or path another title: its data set or file; where two share one, its name or a number, too.
 
     Example:
-        >>> titles_of(["cifar10/resnet20-mbls-s0", "/tmp/mine.npz"])
+        >>> titles_of(["cifar10/resnet20-mbls-s0", "runs/mine.npz"])
         ['CIFAR-10', 'mine.npz']
         >>> titles_of(["cifar10/resnet20-mbls-s0", "cifar10/resnet20-mbls-s1"])
         ['cifar10/resnet20-mbls-s0', 'cifar10/resnet20-mbls-s1']
