@@ -1022,7 +1022,7 @@ plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
 n_test = len(test_labels)
-n_few = min(500, n_test)
+n_few = min(500, (n_test + 1) // 2)
 drawn = datasets.subset(test_labels, n_few, seed=seed)
 few = Comparison(test_labels[drawn], metrics, n_bins=n_bins, seed=seed)
 for name, probs in real.items():
@@ -1060,13 +1060,18 @@ agree = "agree" if rest == {gain.above()} else "do not all agree"
 settled = f"All {n_test:,} images settle"
 if gain.above() == "not decided":
     settled = f"Even all {n_test:,} images do not settle"
-size = "Not even the gain is clear"
-if few_gain.above() == "holds":
-    size = "The gain is clear, but not its size"
+takes, ends = "takes off", (gain.low, gain.high)
+if gain.above() == "does not hold":
+    takes, ends = "adds", (-gain.high, -gain.low)
+size = {
+    "holds": "The gain is clear, but not its size",
+    "not decided": "Not even the gain is clear",
+    "does not hold": "There is clearly no gain",
+}[few_gain.above()]
 best = ", and the NLL the best witness" if falls["nll"] == falls.max() else ""
 text = f"""
-{settled} the matter. Temperature scaling takes off {gain.low:.1f} to
-{gain.high:.1f} points of ECE. The other metrics {agree}, and the accuracy is untouched because
+{settled} the matter. Temperature scaling {takes} {ends[0]:.1f} to
+{ends[1]:.1f} points of ECE. The other metrics {agree}, and the accuracy is untouched because
 *T* = {scaling.temperature:.2f} keeps the order of the classes.
 
 On {n_few} images the same network with the same *T* has an ECE of {after.value:.2f}% after
