@@ -524,12 +524,17 @@ class_accuracy = np.array(
 )  # fmt: skip
 of_accuracy = correlation(class_accuracy, cts.temperatures)
 of_halves = correlation(*halves)
-chance = [of.low <= 0 <= of.high for of in (of_accuracy, of_halves)]
-prose(f"""
+chance = [not (of.low > 0 or of.high < 0) for of in (of_accuracy, of_halves)]
+few_classes = f"""
+On {data.n_classes} classes a rank correlation decides nothing. That of temperature and accuracy is {of_accuracy.value:+.2f},
+and that of temperatures fitted on two halves of the validation images is {of_halves.value:+.2f}.
+"""
+text = f"""
 The temperature of a class is {"hardly " * chance[0]}related to its accuracy: the rank correlation is {of_accuracy:+.2f}.
 Temperatures fitted on two halves of the validation images {"do not agree with each other either" if chance[1] else "are related, too"}
 ({of_halves:+.2f}).{" Both 95% intervals include zero." * all(chance)}
-""")
+"""
+prose(text if data.n_classes >= 5 else few_classes)  # of four, chance gives the same order once in 24
 
 # %% [markdown]
 # ## On networks that others trained

@@ -36,9 +36,13 @@ def test_logits_by_name_by_path_and_neither(tmp_path):
             notebook.logits_of(str(path), **option)
     with pytest.raises(ValueError, match="trained at a higher budget"):
         notebook.logits_of("cifar10/resnet20-cross_entropy-s77")
-    for name in ("cifar10/resnet20-cross_entropy-s77", "nothing", str(path)):
+    for name in ("cifar10/resnet20-cross_entropy-s77", "nothing", str(path), str(tmp_path / "none.npz")):
         with pytest.raises(ValueError, match="^Expected `rival` to be "):
             notebook.logits_of(name, named="rival", n_classes=10)
+    labels = np.array([0, 255])
+    np.savez(path, val_logits=np.eye(2), val_labels=labels, test_logits=np.eye(2), test_labels=labels)
+    with pytest.raises(ValueError, match=r"^Expected `val_labels` to be .*255; .*\(`rival` is '.*mine.npz'\)$"):
+        notebook.logits_of(str(path), named="rival")
 
 
 def test_networks_that_a_chapter_needs_are_stored():
@@ -129,6 +133,12 @@ def test_resamples_without_a_rank_correlation_are_left_out():
     found = notebook.rank_correlation(np.arange(3), np.arange(3))  # one in nine draws one class three times
     assert found == (1.0, 1.0, 1.0)
     assert np.isnan(notebook.rank_correlation(np.ones(4), np.arange(4))).all()
+
+
+def test_a_class_without_a_value_has_no_rank():
+    x, y = np.array([3.0, 1.0, np.nan, 2.0, 5.0]), np.array([1.0, 4.0, 0.0, 2.0, 7.0])
+    whole = ~np.isnan(x)
+    assert notebook.rank_correlation(x, y) == notebook.rank_correlation(x[whole], y[whole])
 
 
 # -------------------------------------------------------------------------------------------- rows of the result files

@@ -33,8 +33,9 @@ def logits_of(
     """What a chapter's parameter, ``named``, names: a network, published logits, or a path to an npz.
 
     A network that is not stored at the budget is trained first on the device, at "paper" by the recipe of ``paper``.
-    ValueError tells of none of the three; at "smoke", of a network that is not stored; of other than ``n_classes``,
-    where these are not 0; and of fewer than ``at_least`` samples in both splits.
+    ValueError tells of none of the three, and of a file that is not there or holds no logits; at "smoke", of a network
+    that is not stored; of other than ``n_classes``, where these are not 0; and of fewer than ``at_least`` samples in
+    both splits.
 
     Example:
         >>> logits_of("cifar10/resnet20-cross_entropy-s0").n_classes
@@ -43,7 +44,14 @@ def logits_of(
     try:
         network = Network.parse(name)
     except ValueError:
-        found = load_logits(name, named)
+        try:
+            found = load_logits(name, named)
+        except FileNotFoundError:
+            raise expected(named, "a file that is there", repr(name)) from None
+        except ValueError as error:
+            if f"`{named}`" in str(error):
+                raise
+            raise ValueError(f"{error} (`{named}` is {name!r})") from error
     else:
         if budget == "smoke" and network.find() is None:
             want = "one of those that `calibkit networks` lists, or trained at a higher budget"
@@ -141,13 +149,16 @@ def side_by_side(
 def rank_correlation(x: np.ndarray, y: np.ndarray, *, seed: int = 0) -> Estimate:
     """Spearman's correlation of two values a class (K,), with the 95% percentile interval of a bootstrap over classes.
 
-    Of 2,000 resamples those in which one of the two is constant have none and are left out; NaN where all are.
+    A class without one of its values is left out. Of 2,000 resamples those in which one of the two is constant have
+    none and are left out, too; NaN where all are.
 
     Example:
         >>> rank_correlation(np.arange(9), np.arange(9) ** 3).value
         1.0
     """
     x, y = np.asarray(x), np.asarray(y)
+    known = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[known], y[known]
     rng = np.random.default_rng(seed)
 
     def spearman(i: np.ndarray) -> float:
@@ -155,8 +166,8 @@ def rank_correlation(x: np.ndarray, y: np.ndarray, *, seed: int = 0) -> Estimate
         return float(np.corrcoef(*ranks)[0, 1]) if all(of.nunique() > 1 for of in ranks) else np.nan
 
     draws = [spearman(rng.integers(0, len(x), len(x))) for _ in range(2000)]
-    known = [draw for draw in draws if not np.isnan(draw)] or [np.nan]
-    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(known, [2.5, 97.5])))
+    draws = [draw for draw in draws if not np.isnan(draw)] or [np.nan]
+    return Estimate(spearman(np.arange(len(x))), *map(float, np.percentile(draws, [2.5, 97.5])))
 
 
 # ---------------------------------------------------------------------------------------- rows of the result files
