@@ -720,7 +720,9 @@ if key_of:
 # %% tags=["hide-input", "nbval-check-output"]
 if key_of:
     to_ls = [less(key, "label_smoothing").below() for key in key_of.values()]
-    ends = [f"{at.loc[m, 'value']:.1f}% at *m* = {m:g}" for m in at.index[[0, -1]]]
+    best, of_ends = at["value"].idxmin(), at["value"].iloc[[0, -1]].items()
+    ends = [f"{value:.1f}% at *m* = {m:g}" for m, value in of_ends if m != best]
+    but = f", but it is {' and '.join(ends)}" * bool(ends)
     others = [score(key).value for key in ("cross_entropy", "focal", "flsd", "ecp")]
     under = [f"{m:g}" for m in at.index if at.loc[m, "value"] < min(others)]
     behind, ahead = (
@@ -729,8 +731,8 @@ if key_of:
     )
     by_val = at["val"].idxmin()
     text = f"""
-The margin has to fit, and nothing tells you before training which one does. The test ECE is lowest at *m* = {at["value"].idxmin():g}, with
-{at["value"].min():.1f}%, but it is {" and ".join(ends)}. The validation images choose *m* = {by_val:g}, with {at.loc[by_val, "value"]:.1f}%.
+The margin has to fit, and nothing tells you before training which one does. The test ECE is lowest at *m* = {best:g}, with
+{at["value"].min():.1f}%{but}. The validation images choose *m* = {by_val:g}, with {at.loc[by_val, "value"]:.1f}%.
 
 The paper warns of small margins, and says that one which is not the best still beats other losses. At {listed(under, "*m* = ")} ours is
 below CE, FL, FLSD and ECP ({min(others):.1f} to {max(others):.1f}%). At {listed(ahead, "*m* = ")} is it clearly below LS, with {score("label_smoothing").value:.2f}%, and at {listed(behind, "*m* = ")} clearly above it. LS has
@@ -1292,11 +1294,11 @@ found = {
 }
 
 
-def same_margin(of_val, of_test, apart):
-    """Whether two splits choose one margin, else whether the ECEs at the two differ beyond chance."""
+def same_margin(of_val, of_test, apart, n):
+    """Whether two splits choose one margin of ``n``, else whether the ECEs at the two differ beyond chance."""
     text, both = "best margin agrees on val and test", f"{of_val:g} and {of_test:g}"
     if of_val == of_test:
-        return claims.checked(text, True, both)
+        return claims.Claim(text, "holds" if n > 1 else "not decided", both)
     verdict = "does not hold" if apart.above() == "holds" else "not decided"
     return claims.Claim(text, verdict, f"{both}, {apart:+.2f} apart")
 
@@ -1307,14 +1309,16 @@ if key_of:
     pair, _ = notebook.side_by_side(two, {"": "identity"}, ["ece"], n_bins=n_bins)
     change = pair.difference(*(f"{m:g}" for m in ends)).percent
     found[f"Uncalibrated, {display_names.shown(dataset)}"].append(
-        same_margin(*ends, change)
+        same_margin(*ends, change, len(at))
     )
 of_small = swept["test"][[margins.index(m) for m in chosen.values()], :, 0]
 apart_small = claims.over_draws(gap_to_ls.mean(0))
 steadier = claims.over_draws(spread[f"m = {chosen['val']:g}"] - spread["LS"])
 found["Small networks"] = [
     claims.judged("m = 0 behaves as LS, mean over weights", apart_small, alike),
-    same_margin(*chosen.values(), claims.over_draws(of_small[0] - of_small[1])),
+    same_margin(
+        *chosen.values(), claims.over_draws(of_small[0] - of_small[1]), len(margins)
+    ),
     claims.judged("less sensitive to its weight than LS", steadier),
 ]
 
