@@ -74,7 +74,7 @@ from book.kit.notebook.display_names import shown
 from book.kit.notebook.table import table
 from calibkit import plots, read, report
 from calibkit.cli import check_writable_folder
-from calibkit.networks import load_logits
+from calibkit.networks import load_logits, published, zoo
 from calibkit.reporting import diagnose
 from calibkit.reporting.catalogue import need_of
 
@@ -82,6 +82,11 @@ plots.use_style()
 needs = [need_of(key) for key in calibrators]  # refuses what is no key
 if out:
     check_writable_folder(Path(out))
+if not Path(source).exists() and source not in {**zoo(), **published()}:
+    raise ValueError(
+        "Expected `source` to be a file or folder that is there, or a name that "
+        f"`calibkit networks` lists, but got {source!r}"
+    )
 
 # %% [markdown]
 # ## What you need
