@@ -68,21 +68,22 @@ class OrderPreserving(Calibrator):
         shares = torch.arange(1, self.n_pieces, dtype=torch.float64, device=logits.device) / self.n_pieces
         knots = knots_of_equal_weight(logits, temperature, shares)
 
+        # x is the root of T s, so that the descent does not depend on the unit of the logits.
         def forward(x: Tensor, z: Tensor) -> Tensor:
-            return mapped(z, knots, x.square())
+            return mapped(z, knots, x.square() / temperature)
 
         def backward(x: Tensor, z: Tensor, g: Tensor, grad: Tensor) -> None:
-            grad += 2 * x * _by_slopes(z, g, knots)
+            grad += 2 * x / temperature * _by_slopes(z, g, knots)
 
         def penalty(x: Tensor) -> tuple[float, Tensor]:
-            off = temperature * x.square() - 1.0
-            return strength * float(off @ off), 4.0 * strength * temperature * off * x
+            off = x.square() - 1.0
+            return strength * float(off @ off), 4.0 * strength * off * x
 
         strength = self.lam / len(logits)
-        start = logits.new_full((self.n_pieces,), temperature**-0.5, dtype=torch.float64)
+        start = logits.new_ones(self.n_pieces, dtype=torch.float64)
         x = fit_smooth(objective, logits, labels, start, forward, backward, penalty=penalty, tolerance=1e-10)
         x = x if is_no_worse(objective, logits, labels, x, start, forward) else start
-        self.knots, self.slopes = knots.cpu().numpy(), x.square().cpu().numpy()
+        self.knots, self.slopes = knots.cpu().numpy(), (x.square() / temperature).cpu().numpy()
 
     def _shapes(self, n_classes: int) -> dict[str, Shape]:
         return {"knots": (self.n_pieces - 1,), "slopes": (self.n_pieces,)}

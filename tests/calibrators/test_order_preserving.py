@@ -41,3 +41,9 @@ def test_optimum():
     found = minimize(value, np.full(3, 0.5), bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-14})
     assert value(fitted.slopes) == pytest.approx(found.fun, abs=1e-8)
     np.testing.assert_allclose(fitted.slopes, found.x, rtol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1e4, 1e30])
+def test_unit_of_the_logits_is_of_no_account(unit):
+    fitted = OrderPreserving().fit(BENT, LABELS)
+    np.testing.assert_allclose(OrderPreserving().fit(unit * BENT, LABELS)(unit * BENT), fitted(BENT), atol=1e-6)
