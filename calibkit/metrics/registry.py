@@ -101,21 +101,34 @@ def measure(sample: Sample, names: Sequence[str], n_bins: int) -> dict[str, floa
 
 
 def null_draws(
-    sample: Sample, names: Iterable[str], n_draws: int, rng: np.random.Generator, n_bins: int
+    sample: Sample,
+    names: Iterable[str],
+    n_draws: int,
+    rng: np.random.Generator,
+    n_bins: int,
+    group: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Those of ``names`` that have ``Metric.of_gaps`` or ``of_labels``, on outcomes drawn from p: (n_draws,) each.
 
     A prediction of confidence c is right with probability c, or label k comes with probability p_k, so that the network
     is calibrated and its true error 0. The bins are those of the sample, for the probabilities stay as they are.
 
-    Paper: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling.
+    How outcomes go together within a group the probabilities do not say. So with the number ``group`` (N,) of the group
+    of each row the gaps of the sample are taken, and those of a whole group change sign with probability 1/2: sums over
+    groups keep their variance, and have mean 0. Those of ``of_labels`` are not known then.
+
+    Papers: Broecker & Smith 2007, "Increasing the reliability of reliability diagrams", Sec. 3, consistency resampling;
+    Cameron, Gelbach & Miller 2008, "Bootstrap-based improvements for inference with clustered errors", Sec. 3, signs.
     """
     names, device, parts = tuple(names), sample.labels.device, blocks(n_draws, len(sample), 8, BLOCK_BYTES)
     of_top = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_gaps)}
-    of_every = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_labels)}
+    of_every = {name: of(sample, n_bins) for name in names if (of := METRICS[name].of_labels) and group is None}
     confidence = sample.confidence.double().cpu()
 
     def gaps(block: slice) -> Tensor:
+        if group is not None:
+            signs = 2.0 * rng.integers(0, 2, (block.stop - block.start, group.max() + 1)) - 1.0
+            return sample.gap * torch.from_numpy(signs[:, group]).to(device)
         drawn = torch.from_numpy(rng.random((block.stop - block.start, len(sample))))
         return (confidence - (drawn < confidence).double()).to(device)
 

@@ -46,7 +46,7 @@ def bootstrap(
     * the upper end is at least ``v + (h - l) / 2``;
     * the lower end is 0 unless v is above the (1 + level) / 2 quantile of what a calibrated network would show
       (:func:`~calibkit.metrics.registry.null_draws`; as many draws as resamples), and never below 0. The debiased one
-      needs no such quantile; with ``groups`` it is not known.
+      needs no such quantile; with ``groups`` that of the errors of every class is not known, and 0 is held too seldom.
 
     No interval goes beyond the values that its metric can have.
 
@@ -203,8 +203,8 @@ def resampled(
     statistics = {name: metric.statistic(sample, n_bins) for name, metric in known.items()}
     drawn = in_blocks(statistics, resamples)
     null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
-    if groups is None:
-        null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins)
+    group = None if groups is None else check_groups(groups, len(sample))[1]
+    null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins, group)
     found: dict[str, Resampled] = {}
     for name, metric in known.items():
         # The mean of logarithms may be rounded upwards.
