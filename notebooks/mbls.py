@@ -98,6 +98,7 @@ from book.kit.notebook.segmentation_maps import maps
 from book.kit.notebook.small_networks import digit_scores, many_on_digits
 from book.kit.notebook.table import listed, table
 from book.kit.results import difference_intervals
+from book.kit.results.csv_rows import select
 from book.papers.mbls import WITHOUT_MARGIN  # its weight is that of label smoothing
 from calibkit import Network, TemperatureScaling, calibrator, ece, plots
 from calibkit import nll as nll_of
@@ -121,6 +122,8 @@ CLEAR = {
 WORDS = "none one two three four five six seven eight nine ten eleven".split()
 ours, effects = results.load("ours"), results.load_effects()
 training = {"seed": seed, "budget": budget, "device": device, "paper": "mbls"}
+resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
+plain = calibrator("identity")  # softmax, nothing else
 nets = effects.loc[effects["loss"] == "mbls", ["dataset", "model"]]
 CELLS = sorted({*nets.agg("/".join, axis=1)})
 if cell not in CELLS:
@@ -140,7 +143,7 @@ def effect(loss, base="cross_entropy", method="identity", base_method="identity"
     data, net = of.split("/")
     where = {"loss": loss, "base_loss": base, "method": method}
     where |= {"base_method": base_method, "metric": metric}
-    rows = paper_tables.select(effects, dataset=data, model=net, **where)
+    rows = select(effects, dataset=data, model=net, **where)
     return rows.iloc[0] if len(rows) else None
 
 
@@ -149,14 +152,22 @@ def less(loss, base="cross_entropy", method="identity", base_method="identity",
     """The difference in points or in nats over test images and seeds, or None."""
     row = effect(loss, base, method, base_method, metric, of)
     back = effect(base, loss, base_method, method, metric, of)
-    if row is not None:
-        value, low, high = difference_intervals.interval_of(row)
-    elif back is not None:
-        value, high, low = (-end for end in difference_intervals.interval_of(back))
-    else:
+    if row is None and back is None:
         return None
-    gap = Estimate(value, low, high)
+    gap = difference_intervals.interval_of(back if row is None else row)
+    gap = Estimate(-gap.value, -gap.high, -gap.low) if row is None else gap
     return gap if metric == "nll" else gap.percent
+
+
+def numbers(key, *heads, of=cell):
+    """Recorded means as text, by the heads of a table: "ECE", or "ECE, TS" with a temperature."""
+    found = {}
+    for head in heads:
+        said, _, scaled = head.partition(", ")
+        metric = {"AECE": "adaptive_ece"}.get(said, said.lower())
+        value = score(key, TS if scaled else "identity", metric, of).value
+        found[head] = f"{value:.{3 if said == 'NLL' else 2}f}"
+    return found
 
 
 # %% [markdown]
@@ -173,11 +184,10 @@ ends = {
     f"MbLS, m = {margin:g}": LOSSES["mbls"](margin=margin, weight=weight),
 }
 ce = notebook.logits_of("cifar10/resnet20-cross_entropy-s0")
-uncalibrated = calibrator("identity").fit(*ce.val)(ce.test.logits)
+probs = plain.fit(*ce.val)(ce.test.logits)
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.3))
-plots.reliability_diagram(
-    uncalibrated, ce.test.labels, ax=axes[0], counts=False, interval=False
-)
+look = {"counts": False, "interval": False}
+plots.reliability_diagram(probs, ce.test.labels, ax=axes[0], **look)
 for text in axes[0].texts:
     text.remove()  # the ECE of one training; the text has the mean over three
 for name, loss in ends.items():
@@ -338,12 +348,15 @@ plt.show()
 # $p^\star = 1 / (1 + (K - 1) e^{-m})$.
 
 # %% tags=["hide-input", "nbval-check-output"]
-tried = (0.0, 2.0, 4.0, 6.0, 10.0)
-found = {
-    m: descend(LOSSES["mbls"](margin=m, weight=weight), K, seed=seed) for m in tried
-}
-off = max((d - best_distance(m, weight, K)).abs().max() for m, d in found.items())
-assert off < 0.01  # an optimiser with all K logits free ends there too
+for m in (
+    0.0,
+    2.0,
+    4.0,
+    6.0,
+    10.0,
+):  # an optimiser with all K logits free ends there too
+    ends_at = descend(LOSSES["mbls"](margin=m, weight=weight), K, seed=seed)
+    assert (ends_at - best_distance(m, weight, K)).abs().max() < 0.01
 
 candidates = {
     "CE": LOSSES["cross_entropy"](),
@@ -360,10 +373,10 @@ rows = {}
 for name, loss in candidates.items():
     slope = lambda d, loss=loss: along_distance(loss, [d], K)[1][0]  # noqa: E731
     d = brentq(slope, 0.5, 25.0) if slope(25.0) > 0 else np.inf
-    stops = d < 25
-    far = "never" if name in drifting else "beyond 25"
-    rows[name] = {"distance": f"{d:.2f}" if stops else far}
-    rows[name]["confidence (%)"] = f"{100 * confidence_at(d, K):.2f}" if stops else None
+    rows[name] = {"distance": "never" if name in drifting else "beyond 25"}
+    if d < 25:
+        sure = f"{100 * confidence_at(d, K):.2f}"
+        rows[name] = {"distance": f"{d:.2f}", "confidence (%)": sure}
 table(
     pd.DataFrame(rows).T,
     f"LS and MbLS choose a confidence; CE and FL never stop. Where a sample of {K} classes comes to rest",
@@ -440,19 +453,13 @@ losses take away too much confidence.
 # A difference is *clear* if its interval excludes zero.
 
 # %% tags=["hide-input", "nbval-check-output"]
-printed = paper_tables.select(results.load("paper"), paper="mbls", source="printed")
+printed = select(results.load("paper"), paper="mbls", source="printed")
 five = ("cross_entropy", "label_smoothing", "focal", WITHOUT_MARGIN, "mbls")
 rows = {}
 for key in five:
     gap = less(key, base_method=TS)
-    rows[SHORT[key]] = {
-        "accuracy": f"{score(key, metric='accuracy').value:.2f}",
-        "ECE": f"{score(key).value:.2f}",
-        "ECE, TS": f"{score(key, TS).value:.2f}",
-        "NLL": f"{score(key, metric='nll').value:.3f}",
-        "NLL, TS": f"{score(key, TS, 'nll').value:.3f}",
-        "minus CE with TS": None if gap is None else f"{gap:+.2f}",
-    }
+    rows[SHORT[key]] = numbers(key, "accuracy", "ECE", "ECE, TS", "NLL", "NLL, TS")
+    rows[SHORT[key]]["minus CE with TS"] = None if gap is None else f"{gap:+.2f}"
 to_beat = score("cross_entropy", TS).value
 better = [SHORT[key] for key in five if score(key).value < to_beat]
 table(
@@ -470,7 +477,7 @@ BALANCED = over_networks.STRATA[2]
 def of_networks(base, method="identity", base_method="identity", loss="mbls", **where):
     """The recorded differences, a row a network."""
     rows = over_networks.select(effects, base_method, base, loss=loss, method=method)
-    return paper_tables.select(rows, **({"metric": "ece"} | where))
+    return select(rows, **({"metric": "ece"} | where))
 
 
 def averaged(*base, **where):
@@ -486,11 +493,12 @@ def mean_of(rows):
     return mean.percent if in_points else mean
 
 
-def starred(gap, digits=2):
+def starred(gap, metric):
     """A star where the interval excludes zero."""
     if gap is None:
         return None
-    return f"{gap.value:+.{digits}f}" + "*" * (gap.below() != "not decided")
+    text = f"{gap.value:+.3f}" if metric == "nll" else f"{gap.value:+.2f}"
+    return text + "*" * (gap.below() != "not decided")
 
 
 def ranking(data):
@@ -517,23 +525,17 @@ for at, name in names.items():
     label = ", ".join(map(display_names.shown, name.split("/")))
     row = {("MbLS", "trained"): f"{int(trained)}×"}
     row["MbLS", "ECE"] = f"{score('mbls', of=name).value:.2f}"
-    for head, (base, method, scaled, metric) in heads.items():
-        gap = less("mbls", base, method, scaled, metric, of=name)
-        row[head] = starred(gap, 3 if metric == "nll" else 2)
+    for head, of in heads.items():
+        row[head] = starred(less("mbls", *of, of=name), of[-1])
     two = notebook.by_loss(name, ("cross_entropy", "mbls"))
     for loss in two if len(two) == 2 else ():
         row["AUROC", SHORT[loss]] = f"{ranking(two[loss]):.3f}"
     rows[group, label] = row
 mean_row = {
-    head: starred(
-        mean_of(averaged(base, method, scaled, metric=metric)),
-        3 if metric == "nll" else 2,
-    )
-    for head, (base, method, scaled, metric) in heads.items()
+    head: starred(mean_of(averaged(*base, metric=metric)), metric)
+    for head, (*base, metric) in heads.items()
 }
 shown = pd.DataFrame.from_dict(rows, orient="index")
-shown.index = pd.MultiIndex.from_tuples(shown.index)
-shown.columns = pd.MultiIndex.from_tuples(shown.columns)
 shown.loc[("in the mean", "mean"), :] = pd.Series(mean_row)
 shown = pd.concat([shown.loc[[group]] for group in ("in the mean", "not in the mean")])
 table(
@@ -550,13 +552,10 @@ table(
 area = shown.loc["in the mean"]["AUROC"].dropna().astype(float)
 below = area["MbLS"] < area["CE"]
 mean = mean_of(balanced)
-nll, brier = (
-    mean_of(averaged("cross_entropy", base_method=TS, metric=of))
-    for of in ("nll", "brier")
-)
-both, both_nll = (
-    mean_of(averaged("cross_entropy", TS, TS, metric=of)) for of in ("ece", "nll")
-)
+scaled = {"base": "cross_entropy", "base_method": TS}
+nll, brier = (mean_of(averaged(**scaled, metric=of)) for of in ("nll", "brier"))
+scaled["method"] = TS
+both, both_nll = (mean_of(averaged(**scaled, metric=of)) for of in ("ece", "nll"))
 rest = {mean_of(balanced.drop(at)).below() for at in balanced.index}
 right = mean_of(averaged("cross_entropy", metric="accuracy"))
 to_ce = averaged("cross_entropy")
@@ -592,7 +591,7 @@ assert {mean_of(to_0.drop(at)).below() for at in to_0.index} == {"holds"}
 on_images = to_0_nll[to_0_nll["dataset"] != "20newsgroups_random"]
 assert mean_of(on_images).below() == "holds"
 aece = averaged("label_smoothing", metric="adaptive_ece", dataset="cifar10")
-text = f"""
+prose(f"""
 **Is MbLS better than cross-entropy plus one temperature?** No. Averaged over the {WORDS[len(balanced)]} networks its ECE is {CLEAR[mean.below()]} ({mean:+.2f} points){", whichever is left out" * (rest == {mean.below()})}, and its NLL is {CLEAR[nll.below()]} ({nll:+.3f} nats). The Brier score is {CLEAR[brier.below()]} ({brier:+.4f}). With a temperature fitted by ECE, as in the paper, the ECE is {CLEAR[by_ece.below()]} ({by_ece:+.2f}). The temperature is fitted to held-out images. The margin is not, as it is in the paper.
 With a temperature for both, fitted by likelihood, the ECE is {CLEAR[both.below()]} ({both:+.2f} points), and the NLL stays {CLEAR[both_nll.below()]} ({both_nll:+.3f} nats). One reason may be the ranking. On {WORDS[int(below.sum())]} of {WORDS[len(below)]} networks the confidence of MbLS tells right predictions from wrong ones less well (AUROC, counted without a test).
 
@@ -602,8 +601,7 @@ Its ECE is lower than that of CE on {WORDS[int((to_ce["value"] < 0).sum())]} of 
 **Does the margin help?** By themselves only the ResNet-8s for CIFAR-10, two of {WORDS[len(to_0)]} networks, show it. MbLS minus a margin of 0, at half the weight, is in ECE {of_each}. The mean is {CLEAR[mean_of(to_0).below()]} ({mean_of(to_0):+.2f} points), whichever is left out. The NLL is lower on {WORDS[int((to_0_nll["value"] < 0).sum())]}. Its mean is {CLEAR[mean_of(to_0_nll).below()]} ({mean_of(to_0_nll):+.3f} nats), for on text it scatters from training to training. Without the text it is {CLEAR[mean_of(on_images).below()]} ({mean_of(on_images):+.3f}).
 
 **No rule says which margin fits.** At the margin of 6 and the same accuracy of 92% our ResNet-8 is {-too_sure["resnet8"]:.1f} points too cautious and our ResNet-50 {too_sure["resnet50"]:.1f} points too sure (first trainings). On the ResNet-20 our validation images choose 8, and the ECE moves away from that of CE with a temperature ({at_8:+.2f} points, trained once). On the ResNet-8 they choose 10, the largest of three, and the ECE comes as low as with that temperature ({at_10:+.2f}, trained once, {{numref}}`tbl-comparison-tuned`).
-"""
-prose(text)
+""")
 
 # %% [markdown]
 # (sec-mbls-news)=
@@ -620,23 +618,18 @@ prose(text)
 
 # %% tags=["hide-input", "nbval-check-output"]
 NEWS = "20newsgroups_random/gpool_cnn"
-told = paper_tables.select(printed, dataset="20newsgroups_random", metric="ece")
+told = select(printed, dataset="20newsgroups_random", metric="ece")
 told = told.set_index(["loss", "method"])["printed"]
-at_news = paper_tables.select(ours, dataset="20newsgroups_random", metric="ece")
+at_news = select(ours, dataset="20newsgroups_random", metric="ece")
 seeds = at_news.groupby("loss")["n_seeds"].max()
 rows = {}
 TEXT = ("cross_entropy", "label_smoothing", "focal", "flsd", "mbls")
 for key in (*TEXT, WITHOUT_MARGIN, "acls"):
     gap = less(key, base_method=TS, of=NEWS)
-    rows[SHORT[key]] = {
-        "accuracy": f"{score(key, metric='accuracy', of=NEWS).value:.2f}",
-        "printed ECE": told.get((key, "identity")),
-        "ECE": f"{score(key, of=NEWS).value:.2f}",
-        "ECE, TS": f"{score(key, TS, of=NEWS).value:.2f}",
-        "NLL": f"{score(key, metric='nll', of=NEWS).value:.3f}",
-        "NLL, TS": f"{score(key, TS, 'nll', of=NEWS).value:.3f}",
-        "minus CE with TS": f"{gap:+.2f}" if key != "cross_entropy" else None,
-    }
+    row = rows[SHORT[key]] = numbers(key, "accuracy", of=NEWS)
+    row["printed ECE"] = told.get((key, "identity"))
+    row |= numbers(key, "ECE", "ECE, TS", "NLL", "NLL, TS", of=NEWS)
+    row["minus CE with TS"] = f"{gap:+.2f}" if key != "cross_entropy" else None
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "On text CE with one temperature has the lower NLL, and in ECE we see no difference from MbLS. "
@@ -652,9 +645,8 @@ gap, nll = (less("mbls", base_method=TS, metric=of, of=NEWS) for of in ("ece", "
 on_top = less("mbls", "mbls", method=TS, base_method="identity", of=NEWS)
 says = float(told["cross_entropy", "identity"]) - float(told["mbls", "identity"])
 own = calibrator(TS).fit(*notebook.logits_of(f"{NEWS}-mbls-s0").val).temperature
-to_0, to_0_nll = (
-    less("mbls", WITHOUT_MARGIN, metric=of, of=NEWS) for of in ("ece", "nll")
-)
+without = {"base": WITHOUT_MARGIN, "of": NEWS}
+to_0, to_0_nll = (less("mbls", metric=of, **without) for of in ("ece", "nll"))
 above = less("acls", "mbls", of=NEWS)
 assert to_0.below() == to_0_nll.below() == "not decided"
 text = f"""
@@ -680,17 +672,13 @@ key_of = {m: net.meta["loss"] for m, net in nets.items()}
 key_of = {m: key for m, key in key_of.items() if np.isfinite(score(key).value)}
 if key_of and effect("label_smoothing") is not None:
     at = pd.DataFrame({m: score(key)._asdict() for m, key in key_of.items()}).T
-    notes = paper_tables.select(ours, dataset=dataset, model=model, method="identity")
-    notes = paper_tables.select(notes, source="ours", metric="ece")
-    notes = notes.set_index("loss")["note"]
+    notes = select(ours, dataset=dataset, model=model, method="identity", metric="ece")
+    notes = select(notes, source="ours").set_index("loss")["note"]
     on_val = notes.str.extract(r"val ECE ([\d.]+)", expand=False).astype(float)
     at["val"] = [on_val[key] for key in key_of.values()]
     at["right"] = [score(key, metric="accuracy").value for key in key_of.values()]
-    at["sure"] = [
-        100
-        * calibrator("identity").fit(*nets[m].val)(nets[m].test.logits).max(1).mean()
-        for m in key_of
-    ]
+    probs = [plain.fit(*nets[m].val)(nets[m].test.logits) for m in key_of]
+    at["sure"] = [100 * p.max(1).mean() for p in probs]
 
 if key_of:
     fig, axes = plt.subplots(1, 3, figsize=(7, 2.7))
@@ -760,9 +748,7 @@ SIZES, N_DRAWS = (100, 200, 500), 100
 rows = {}
 on_cifar = [f"cifar10/resnet{n}" for n in (20, 8, 50)] + ["cifar100/resnet8"]
 for name in (*on_cifar, NEWS):
-    ce, mbls = (
-        notebook.logits_of(f"{name}-{key}-s0") for key in ("cross_entropy", "mbls")
-    )
+    ce, mbls = notebook.by_loss(name, ("cross_entropy", "mbls")).values()
     (z, y), (test_z, test_y) = ce.val, ce.test
     p, draw = softmax(mbls.test.logits, axis=1), np.random.default_rng(seed)
     wins = {}
@@ -771,15 +757,10 @@ for name in (*on_cifar, NEWS):
         scaled = [TemperatureScaling().fit(z[i], y[i])(test_z) for i in some]
         for head, error in (("lower ECE", ece), ("lower NLL", nll_of)):
             bar = error(p, mbls.test.labels)
-            wins[head, f"n = {n}"] = (
-                f"{np.mean([error(q, test_y) < bar for q in scaled]):.0%}"
-            )
-    rows[name] = wins
+            below = [error(q, test_y) < bar for q in scaled]
+            wins[head, f"n = {n}"] = f"{np.mean(below):.0%}"
+    rows[", ".join(map(display_names.shown, name.split("/")))] = wins
 shown = pd.DataFrame.from_dict(rows, orient="index")
-shown.index = [
-    ", ".join(map(display_names.shown, name.split("/"))) for name in shown.index
-]
-shown.columns = pd.MultiIndex.from_tuples(shown.columns)
 table(
     shown.sort_index(axis=1, level=0, sort_remaining=False),
     "With 500 held-out samples one temperature has the lower ECE in most draws, least often on text, and with 100 the lower NLL. How often CE with one temperature, fitted to as many held-out samples, is "
@@ -1016,8 +997,8 @@ penalty = LOSSES["mbls"](margin=6.0).penalty
 penalty(z, torch.tensor([0])).backward()
 free = z.detach()
 rows = {"logit": free, "distance": distance(free), "K × gradient": 5 * z.grad}
-shown = pd.DataFrame({name: row[0].tolist() for name, row in rows.items()}).T
-shown.columns = [f"class {k}" for k in range(1, 6)]
+heads = [f"class {k}" for k in range(1, 6)]
+shown = pd.DataFrame({name: row[0].tolist() for name, row in rows.items()}, heads).T
 caption = (
     "The penalty pushes the top logit down and the far ones up. Five classes, m = 6"
 )
@@ -1038,10 +1019,8 @@ print(f"penalty {penalty(z, torch.tensor([0])):.4f}, all logits 100 higher {move
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-cells = paper_tables.select(
-    printed, table="2", dataset="tiny_imagenet", loss=WITHOUT_MARGIN
-)
-reached = " and ".join(f"{row.printed}%" for row in cells.itertuples())
+cells = select(printed, table="2", dataset="tiny_imagenet", loss=WITHOUT_MARGIN)
+reached = " and ".join(cells["printed"] + "%")
 prose(f"""
 The paper's own runs show which of the two it used. Without a margin, at its weight of 0.05, the sum would be least on
 Tiny-ImageNet where all 200 logits are equal, and would prefer no class to another. The networks that the paper trained
@@ -1087,26 +1066,12 @@ paper_tables.paper_table("mbls", "1", "metric", caption, "tbl-mbls-1", **here)
 # MbLS, weaker by $K$ than its paper.
 
 # %% tags=["hide-input", "nbval-check-output"]
-columns = {  # head -> method, metric, digits
-    ("uncalibrated", "accuracy"): ("identity", "accuracy", 2),
-    ("uncalibrated", "ECE"): ("identity", "ece", 2),
-    ("uncalibrated", "AECE"): ("identity", "adaptive_ece", 2),
-    ("uncalibrated", "NLL"): ("identity", "nll", 3),
-    ("TS", "ECE"): (TS, "ece", 2),
-    ("TS", "AECE"): (TS, "adaptive_ece", 2),
-    ("TS", "NLL"): (TS, "nll", 3),
-}
-rows = {
-    SHORT[key]: {
-        head: f"{score(key, method, metric).value:.{digits}f}"
-        for head, (method, metric, digits) in columns.items()
-    }
-    for key in every
-}
+heads = ["accuracy", "ECE", "AECE", "NLL", "ECE, TS", "AECE, TS", "NLL, TS"]
+rows = {SHORT[key]: numbers(key, *heads) for key in every}
+shown = pd.DataFrame.from_dict(rows, orient="index")
+groups = [["uncalibrated"] * 4 + ["TS"] * 3, [head.split(", ")[0] for head in heads]]
 table(
-    pd.DataFrame.from_dict(
-        rows, orient="index", columns=pd.MultiIndex.from_tuples(columns)
-    ),
+    shown.set_axis(pd.MultiIndex.from_arrays(groups), axis=1),
     "After one temperature the losses lie closer together. All losses on the same network, "
     "means over two or three trainings, percent and nats",
     "tbl-mbls-all",
@@ -1128,17 +1093,15 @@ paper_tables.paper_table("mbls", "2", "dataset", caption, "tbl-mbls-2", **here)
 # Two columns of the printed table are differences.
 
 # %% tags=["hide-input", "nbval-check-output"]
-accuracies = paper_tables.select(printed, table="2").pivot_table(
-    index=["dataset", "model"], columns="loss", values="value", sort=False
-)
+accuracies = select(printed, table="2")
+accuracies = accuracies.pivot_table("value", ["dataset", "model"], "loss", sort=False)
 as_printed = {
     "mbls": [-1.04, -0.06, 0.38, -0.23],
     WITHOUT_MARGIN: [-0.63, -0.15, -0.49, 0.23],
 }
 same = {"the best other loss of the row": [], "LS": []}
 for loss, column in as_printed.items():
-    others = accuracies.drop(columns=loss)
-    bases = others.max(axis=1), others["label_smoothing"]
+    bases = accuracies.drop(columns=loss).max(axis=1), accuracies["label_smoothing"]
     for hits, base in zip(same.values(), bases, strict=True):
         hits += list((accuracies[loss] - base).round(2) == column)
 for base, hits in same.items():
@@ -1163,10 +1126,7 @@ for base, hits in same.items():
 small = {"n_draws": n_draws, "n_train": n_train, "seed": seed}
 by_margin = [LOSSES["mbls"](margin=m, weight=weight) for m in margins]
 outcome = many_on_digits([*by_margin, LOSSES["cross_entropy"]()], **small)
-swept = {
-    name: digit_scores(outcome, name, n_bins=n_bins)
-    for name in ("train", "val", "test")
-}
+swept = {split: digit_scores(outcome, split, n_bins=n_bins) for split in outcome}
 
 # %% tags=["hide-input"]
 val, test = (swept[split].mean(1) for split in ("val", "test"))
@@ -1188,16 +1148,13 @@ hardly depends on the margin.
 # {eq}`eq-mbls-exact`. {numref}`fig-mbls-weights` has both on small networks, with a margin for comparison.
 
 # %% mystnb={"figure": {"caption": "With a margin the weight hardly matters. Small networks, against the weight of the penalty (for LS its share); band two standard errors. The paper's Figure 4 is on Tiny-ImageNet.", "name": "fig-mbls-weights"}, "image": {"alt": "Three panels against the weight, for LS and the penalty with and without a margin: ECE on validation and on test images, and accuracy minus that of cross-entropy, each with a band."}} tags=["hide-input"]
+by_val = f"m = {chosen['val']:g}"
 families = {
     "LS": [LOSSES["label_smoothing"](alpha=w) for w in weights],
     "m = 0": [LOSSES["mbls"](margin=0.0, weight=w) for w in weights],
-    f"m = {chosen['val']:g}": [
-        LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights
-    ],
+    by_val: [LOSSES["mbls"](margin=chosen["val"], weight=w) for w in weights],
 }
-weighed = many_on_digits(
-    [loss for group in families.values() for loss in group], **small
-)
+weighed = many_on_digits(sum(families.values(), []), **small)
 by_weight = {}
 for split in ("val", "test"):
     scores = np.split(digit_scores(weighed, split, n_bins=n_bins), len(families))
@@ -1208,10 +1165,9 @@ for name in families:
     color = plots.color_of(name if name == "LS" else "MbLS")
     of_val, of_test = by_weight["val"][name], by_weight["test"][name]
     less_ce = of_test[..., 1] - swept["test"][-1, :, 1]
-    for ax, values in zip(
-        axes, (of_val[..., 0], of_test[..., 0], less_ce), strict=True
-    ):
-        line = "o--" if name == "m = 0" else "o-"
+    line = "o--" if name == "m = 0" else "o-"
+    drawn = of_val[..., 0], of_test[..., 0], less_ce
+    for ax, values in zip(axes, drawn, strict=True):
         pictures.mean_band(weights, values, ax=ax, color=color, label=name, line=line)
 heads = ("ECE (%), validation", "ECE (%), test", "accuracy minus CE's")
 for ax, head in zip(axes, heads, strict=True):
@@ -1219,19 +1175,18 @@ for ax, head in zip(axes, heads, strict=True):
     ax.set_xticks(weights, [f"{w:g}" for w in weights])
     ax.minorticks_off()
     ax.locator_params(axis="y", nbins=4)
-axes[0].set_ylim(0, None)
-axes[1].set_ylim(0, None)
+for ax in axes[:2]:
+    ax.set_ylim(0, None)
 fig.legend(*axes[2].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 plt.show()
 
 # %% tags=["hide-input"]
 errors = {name: values[..., 0] for name, values in by_weight["test"].items()}
 spread = {name: np.ptp(of_name, axis=0) for name, of_name in errors.items()}
-changes = {name: of_name.mean() for name, of_name in spread.items()}
 gap_to_ls = errors["m = 0"] - errors["LS"]
 prose(f"""
-From the lowest to the highest weight, the test ECE changes by {changes["LS"]:.1f} points with LS and by
-{changes[f"m = {chosen['val']:g}"]:.1f} with *m* = {chosen["val"]:g}. LS and *m* = 0 are alike: at no weight do their mean
+From the lowest to the highest weight, the test ECE changes by {spread["LS"].mean():.1f} points with LS and by
+{spread[by_val].mean():.1f} with *m* = {chosen["val"]:g}. LS and *m* = 0 are alike: at no weight do their mean
 errors differ by more than {np.abs(gap_to_ls.mean(1)).max():.1f} points.
 """)
 
@@ -1260,31 +1215,23 @@ of_table_1 = [
     for other in ("cross_entropy", "ecp", LS, "focal", "flsd")
 ]
 lowest = claims.joint(claim.verdict for claim in of_table_1)
+linear = "LS penalises the distances linearly (Prop. 1)"
+pushed = "ECP and FL push far out too (our test: 10% of their peak)"
+uncalibrated = f"Uncalibrated, {display_names.shown(dataset)}"
 found = {
     "Theory": [
-        claims.checked(
-            "LS penalises the distances linearly (Prop. 1)",
-            bounds_hold,
-            "bounds checked",
-        ),
-        claims.checked(
-            "ECP and FL push far out too (our test: 10% of their peak)",
-            min(slopes.values()) > 0.1,
-            faded,
-        ),
+        claims.checked(linear, bounds_hold, "bounds checked"),
+        claims.checked(pushed, min(slopes.values()) > 0.1, faded),
     ],
-    f"Uncalibrated, {display_names.shown(dataset)}": [
+    uncalibrated: [
         *of_table_1,
         claims.Claim("lowest ECE of these losses (Table 1)", lowest),
         claims.judged("ECE lower than m = 0", less("mbls", WITHOUT_MARGIN)),
         claims.judged("m = 0 behaves as LS", less(WITHOUT_MARGIN, LS), alike),
         *(
-            claims.judged(
-                f"accuracy on par with {SHORT[other]}",
-                less("mbls", other, metric="accuracy"),
-                on_par,
-            )
+            claims.judged(f"accuracy on par with {SHORT[other]}", gap, on_par)
             for other in ("cross_entropy", LS)
+            for gap in [less("mbls", other, metric="accuracy")]
         ),
     ],
     "Uncalibrated, one training each, twenty classes of Tiny-ImageNet": [
@@ -1308,12 +1255,10 @@ if key_of:
     two = {f"{m:g}": nets[m] for m in ends}
     pair, _ = notebook.side_by_side(two, {"": "identity"}, ["ece"], n_bins=n_bins)
     change = pair.difference(*(f"{m:g}" for m in ends)).percent
-    found[f"Uncalibrated, {display_names.shown(dataset)}"].append(
-        same_margin(*ends, change, len(at))
-    )
+    found[uncalibrated].append(same_margin(*ends, change, len(at)))
 of_small = swept["test"][[margins.index(m) for m in chosen.values()], :, 0]
 apart_small = claims.over_draws(gap_to_ls.mean(0))
-steadier = claims.over_draws(spread[f"m = {chosen['val']:g}"] - spread["LS"])
+steadier = claims.over_draws(spread[by_val] - spread["LS"])
 found["Small networks"] = [
     claims.judged("m = 0 behaves as LS, mean over weights", apart_small, alike),
     same_margin(
@@ -1322,9 +1267,8 @@ found["Small networks"] = [
     claims.judged("less sensitive to its weight than LS", steadier),
 ]
 
-first = notebook.by_loss(
-    cell, ("cross_entropy", LS, "focal", "mbls", WITHOUT_MARGIN, "acls"), **training
-)
+kept = ("cross_entropy", LS, "focal", "mbls", WITHOUT_MARGIN, "acls")
+first = notebook.by_loss(cell, kept, **training)
 near_one = claims.Claim("its temperature by NLL is near 1 (0.9 to 1.2)", claims.NOT_RUN)
 if "mbls" in first:
     (z, y), rng = first["mbls"].val, np.random.default_rng(seed)
@@ -1345,10 +1289,8 @@ pairs = [  # text, with, base with, where
 ]
 to_first_ls = None
 if {"mbls", LS} <= set(first):
-    stages = {"": TS_ECE}
     two = {key: first[key] for key in ("mbls", LS)}
-    resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
-    pair, _ = notebook.side_by_side(two, stages, ["ece"], **resampling)
+    pair, _ = notebook.side_by_side(two, {"": TS_ECE}, ["ece"], **resampling)
     to_first_ls = pair.difference("mbls", LS).percent
 little = "TS-ECE changes its ECE by less than a point"
 found["With a temperature"] = [
@@ -1377,10 +1319,7 @@ table(
 
 # %% mystnb={"figure": {"caption": "CE lies below the diagonal, FL above it, LS and MbLS close to it. Accuracy (points) against confidence on the test set, first trainings, 25 bins; vermilion: the gap. ResNet-20 on CIFAR-10; the paper's Figure 5 is of a ResNet-50 on Tiny-ImageNet. On top: the images in each bin.", "name": "fig-mbls-reliability"}, "image": {"alt": "Four reliability diagrams with the counts of their bins on top: cross-entropy lies below the diagonal, LS, focal loss and MbLS nearer to it."}} tags=["hide-input"]
 drawn = {
-    SHORT[key]: (
-        calibrator("identity").fit(*data.val)(data.test_logits),
-        data.test_labels,
-    )
+    SHORT[key]: (plain.fit(*data.val)(data.test_logits), data.test_labels)
     for key, data in first.items()
     if key in ("cross_entropy", LS, "focal", "mbls")
 }
@@ -1408,18 +1347,14 @@ print("the largest distance of a test sample, median:", of_each)
 # %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for key in ("cross_entropy", LS, "focal", "mbls", "acls"):
-    rows[SHORT[key]] = {
+    row = rows[SHORT[key]] = {
         "accuracy": f"{score(key, metric='accuracy', of=tiny):.2f}",
         "ECE": f"{score(key, of=tiny):.2f}",
     }
     if key != "cross_entropy":
-        for head, of in (
-            ("minus CE", "identity"),
-            ("minus CE, both with TS-ECE", TS_ECE),
-        ):
-            rows[SHORT[key]][head] = (
-                f"{less(key, method=of, base_method=of, of=tiny):+.2f}"
-            )
+        scaled = less(key, method=TS_ECE, base_method=TS_ECE, of=tiny)
+        row["minus CE"] = f"{less(key, of=tiny):+.2f}"
+        row["minus CE, both with TS-ECE"] = f"{scaled:+.2f}"
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "All four losses have a lower ECE than CE uncalibrated, none after a temperature. Twenty classes of Tiny-ImageNet, "
@@ -1458,7 +1393,6 @@ street = "camvid/deeplabv3_resnet34"
 trainings = [notebook.by_loss(street, six, seed=seed) for seed in (0, 1)]
 trainings = [{SHORT[loss]: of[loss] for loss in of} for of in trainings]
 stages = {"": "identity", " + TS": TS_ECE}
-resampling = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
 fitted = [notebook.side_by_side(of, stages, ["ece"], **resampling) for of in trainings]
 of_seeds = {"difference": "ECE", "test images ±": "test ±", "seeds ±": "seeds ±"}
 of_each = []
@@ -1549,25 +1483,24 @@ table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 CLOSED = "20newsgroups_2000/gpool_cnn"
-at_printed = paper_tables.select(
-    printed, table="7", dataset="20newsgroups_random", method=TS_ECE
-)
+at_printed = select(printed, table="7", dataset="20newsgroups_random", method=TS_ECE)
 at_printed = at_printed.set_index("loss")["note"].str.removeprefix("optimal T ")
+
+
+def by_ece(name):
+    """The temperature of a network, fitted by ECE."""
+    return calibrator(TS_ECE).fit(*notebook.logits_of(name).val).temperature
+
+
 rows = {}
 for key in TEXT:
-    first = {
-        of: calibrator(TS_ECE)
-        .fit(*notebook.logits_of(f"{of}-{key}-s0").val)
-        .temperature
-        for of in (NEWS, CLOSED)
-    }
     rows[SHORT[key]] = {
         "ECE, printed": told[key, "identity"],
         "ECE, 20,000 words": f"{score(key, of=NEWS).value:.2f}",
         "ECE, 1,999": f"{score(key, of=CLOSED).value:.2f}",
         "T, printed": at_printed[key],
-        "T, 20,000": f"{first[NEWS]:.1f}",
-        "T, 1,999": f"{first[CLOSED]:.1f}",
+        "T, 20,000": f"{by_ece(f'{NEWS}-{key}-s0'):.1f}",
+        "T, 1,999": f"{by_ece(f'{CLOSED}-{key}-s0'):.1f}",
         "accuracy, 20,000": f"{score(key, metric='accuracy', of=NEWS).value:.2f}",
         "accuracy, 1,999": f"{score(key, metric='accuracy', of=CLOSED).value:.2f}",
     }
@@ -1578,8 +1511,7 @@ for key in TEXT:
     before = float(rows[SHORT[key]]["ECE, 20,000 words"])
     assert (abs(ece[1] - ece[0]) < abs(before - ece[0])) == (key != "flsd")
     assert abs(T[1] - T[0]) <= 0.21
-second = notebook.logits_of(f"{CLOSED}-cross_entropy-s1")
-assert f"{calibrator(TS_ECE).fit(*second.val).temperature:.1f}" == "4.0"
+assert f"{by_ece(f'{CLOSED}-cross_entropy-s1'):.1f}" == "4.0"
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
     "With the words and the weight decay of the public code the ECEs, but for FLSD, are nearer to the printed ones. The temperatures are "
@@ -1614,12 +1546,8 @@ words = "GloVe vectors" if recipe.get("vectors") else "random word vectors"
 length = recipe.get("n_tokens")
 rows = {}
 for key in TEXT:
-    to_scaled = less(key, base_method=TS, of=BY_DATE)
-    rows[SHORT[key]] = {
-        "accuracy": f"{score(key, metric='accuracy', of=BY_DATE).value:.2f}",
-        "ECE": f"{score(key, of=BY_DATE).value:.2f}",
-        "ECE, TS": f"{score(key, TS, of=BY_DATE).value:.2f}",
-        "minus CE with TS": f"{to_scaled:+.2f}",
+    rows[SHORT[key]] = numbers(key, "accuracy", "ECE", "ECE, TS", of=BY_DATE) | {
+        "minus CE with TS": f"{less(key, base_method=TS, of=BY_DATE):+.2f}"
     }
 table(
     pd.DataFrame.from_dict(rows, orient="index"),
@@ -1646,19 +1574,17 @@ paper_tables.paper_table("mbls", "7", "method", caption, "tbl-mbls-7", **here)
 # {cite:t}`park2023acls`, who print the same 5.85% before scaling.
 
 # %% tags=["hide-input", "nbval-check-output"]
-seventh = paper_tables.select(printed, table="7", method=TS_ECE)
-notes = seventh.assign(T=seventh["note"].str.removeprefix("optimal T "))
-grid = notes.astype({"T": float}).pivot_table(
-    index=["dataset", "model"], columns="loss", values="T", sort=False
-)
+seventh = select(printed, table="7", method=TS_ECE)
+seventh = seventh.assign(T=seventh["note"].str.removeprefix("optimal T ").astype(float))
+grid = seventh.pivot_table("T", ["dataset", "model"], "loss", sort=False)
 grid.index = [
-    f"{', '.join(map(display_names.shown, names))}, printed" for names in grid.index
+    ", ".join([*map(display_names.shown, at), "printed"]) for at in grid.index
 ]
-mine = f"{display_names.shown(dataset)}, {display_names.shown(model)}, ours"
-of_ours = paper_tables.select(ours, dataset=dataset, model=model, metric="ece")
-of_ours = paper_tables.select(of_ours, method=TS_ECE).set_index("loss")["note"]
+mine = ", ".join([*map(display_names.shown, (dataset, model)), "ours"])
+of_ours = select(ours, dataset=dataset, model=model, metric="ece", method=TS_ECE)
+of_ours = of_ours.set_index("loss")["note"]
 of_ours = of_ours.str.extract(r"T = ([\d.]+)", expand=False).astype(float)
-grid.loc[mine] = [of_ours.get(loss, np.nan) for loss in grid.columns]
+grid.loc[mine] = of_ours.reindex(grid.columns)
 grid = grid[["mbls", *(loss for loss in grid.columns if loss != "mbls")]]
 table(
     grid.rename_axis(columns=None),
@@ -1697,9 +1623,7 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 late = {loss: [run[run["epoch"] >= 20] for (of, _), run in runs if of == loss]
         for loss in ("cross_entropy", "label_smoothing", "mbls")}  # fmt: skip
-span = {
-    loss: 100 * pd.concat(of)["ece"].agg(["min", "max"]) for loss, of in late.items()
-}
+span = {of: 100 * pd.concat(late[of])["ece"].agg(["min", "max"]) for of in late}
 change = {
     (loss, column): np.mean([run[column].iloc[-1] - run[column].iloc[0] for run in of])
     for loss, of in late.items()
@@ -1739,16 +1663,15 @@ display(prose(text))
 # book.kit record LOGITS ...` measures and compares them.
 
 # %% tags=["hide-input", "nbval-check-output"]
-paper_recipe = "--budget paper --paper mbls"
-wanted = [
-    ("cifar10", "resnet50", "mbls", ""),
-    ("tiny_imagenet", "resnet50", "mbls", ""),
-    ("tiny_imagenet", "resnet50", "label_smoothing", ""),
-    ("voc2012", "deeplabv3_resnet34", "mbls", " --pretrained"),
-]
+wanted = {
+    Network("cifar10", "resnet50", "mbls"): "",
+    Network("tiny_imagenet", "resnet50", "mbls"): "",
+    Network("tiny_imagenet", "resnet50", "label_smoothing"): "",
+    Network("voc2012", "deeplabv3_resnet34", "mbls"): " --pretrained",
+}
 commands = [
-    paper_tables.train_command(Network(data, net, loss), paper_recipe + start)
-    for data, net, loss, start in wanted
+    paper_tables.train_command(net, "--budget paper --paper mbls" + start)
+    for net, start in wanted.items()
 ]
 prose("```bash\n" + "\n".join(commands) + "\n```")
 
