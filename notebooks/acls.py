@@ -97,6 +97,7 @@ from book.kit.notebook.printed_vs_ours import beside
 from book.kit.notebook.prose import prose
 from book.kit.notebook.small_networks import train_on_digits
 from book.kit.notebook.table import minus, table
+from book.kit.results.csv_rows import select
 from book.kit.results.difference_intervals import interval_of
 from book.papers.mbls import WITHOUT_MARGIN
 from calibkit import Comparison, Estimate, calibrator, ece, plots
@@ -240,10 +241,10 @@ pairs = {
     "MbLS": ([*0.1 * far, 1.0], MbLS(margin=2.0, weight=0.1, variant="paper")),
 }  # fmt: skip
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.4), sharey=True)
+look = {"colors": (plots.ORANGE, plots.BLUE), "width": 0.7}
 for ax, (name, (printed, loss)) in zip(axes, pairs.items(), strict=True):
     labels = {"Table 2": printed, "computed": effective_label(loss, z, y)[0]}
-    colors = plots.ORANGE, plots.BLUE
-    pictures.grouped_bars([1, 2, 3, 4], labels, ax=ax, colors=colors, width=0.7)
+    pictures.grouped_bars([1, 2, 3, 4], labels, ax=ax, **look)
     ax.stairs([0, 0, 0, 1], np.arange(-0.5, 4), baseline=None, color=plots.GREY,
               linestyle="--")  # fmt: skip
     ax.axhline(0, color=plots.BLACK, linewidth=0.6)
@@ -269,7 +270,7 @@ plt.show()
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Most losses smooth least where the network is most confident, but ACLS smooths harder and harder. Strength f of the smoothing, each curve divided by its largest absolute value. Left: of the predicted class, as its logit moves away from nine equal others. Right: of one other class, as its logit falls (the rest 4 below the top). Dotted: the margin. The paper's Figure 1 (e).", "name": "fig-acls-functions"}, "image": {"alt": "Two panels of seven curves against the distance. LS is flat; FLSD, CPC, MDCA and CRL fade beyond a distance of six; MbLS jumps from zero to one at the margin, and ACLS rises from there in a straight line."}}
 gaps, first = torch.linspace(0.05, 14, 200), torch.zeros(200).long()
 climbing = F.pad(gaps[:, None], (0, 9))
-falling = [torch.zeros(200, 1), -gaps[:, None], torch.full((200, 8), -4.0)]
+falling = F.pad(-gaps[:, None], (1, 0)), torch.full((200, 8), -4.0)
 falling = torch.cat(falling, 1)
 shapes = {
     "LS": lambda z: regulariser(LabelSmoothing(), z, first),
@@ -409,12 +410,11 @@ forms = {
 
 fields = {}
 for name, field in forms.items():
-    push = field(logit)
-    entries = [derivative(field, 0, 4), derivative(field, 4, 0)]
-    fields[name] = [*push.tolist(), float(push.sum()), *entries]
+    push, ends = field(logit), [derivative(field, *at) for at in ((0, 4), (4, 0))]
+    fields[name] = [*push.tolist(), float(push.sum()), *ends]
 heads = [("push on the logit", f"{value:g}") for value in logit]
-heads += [("push on the logit", "sum"), ("Jacobian", "largest by smallest")]
-heads += [("Jacobian", "smallest by largest")]
+heads += [("push on the logit", "sum")]
+heads += [("Jacobian", of) for of in ("largest by smallest", "smallest by largest")]
 table(
     pd.DataFrame(fields, index=pd.MultiIndex.from_tuples(heads)).T,
     "Only the literal loss has a symmetric Jacobian, and only its pushes add up to zero. "
@@ -437,11 +437,8 @@ table(
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "By the printed gradient with the code's mean the logits of a sample drift for ever, although their distances rest. Left: distance of the true logit from the nine others (dotted: the margin). Right: mean of all logits. Gradient descent on the logits of one sample. [P13] has the mean, too. Without it (dashed) [P12] has two pushes that nearly cancel here, because 9 times 0.01 is nearly 0.1.", "name": "fig-acls-drift"}, "image": {"alt": "Two panels along gradient descent. Left: all distances rise to about the margin, for the ACLS of the code above it. Right: the mean of all logits sinks in a straight line for the printed gradient with the mean and stays near zero for the others."}}
-halved = {
-    "margin": margin,
-    "weight_pos": 0.05,
-    "variant": "paper",
-}  # twice [P12] is ACLS
+# twice [P12] is ACLS
+halved = {"margin": margin, "weight_pos": 0.05, "variant": "paper"}
 in_paper = {
     "ACLS, [P12], mean": ACLS(weight_neg=0.005, **halved),
     "ACLS, [P12]": ACLS(weight_neg=0.005 * 9, **halved),
@@ -533,15 +530,15 @@ ours, effects = results.load("ours"), results.load_effects()
 def rows_of(frame, cell, metric, **where):
     """The rows of a data set, network and metric, by loss."""
     dataset, model = cell.split("/")
-    of = paper_tables.select(frame, dataset=dataset, model=model, metric=metric)
-    return paper_tables.select(of, **where).set_index("loss", drop=False)
+    rows = select(frame, dataset=dataset, model=model, metric=metric, **where)
+    return rows.set_index("loss", drop=False)
 
 
 def differences(cell, metric, base, method="identity", base_method="identity"):
     """Other losses minus a base, in points, over test images and seeds."""
     where = {"method": method, "base_loss": base, "base_method": base_method}
     rows = rows_of(effects, cell, metric, **where)
-    found = {row.loss: Estimate(*interval_of(row)).percent for row in rows.itertuples()}
+    found = {row.loss: interval_of(row).percent for row in rows.itertuples()}
     return {k: v for k, v in found.items() if (k, method) != (base, base_method)}
 
 
@@ -556,18 +553,19 @@ def text(estimates):
     return pd.Series({k: f"{v:+.2f}" for k, v in estimates.items()}, dtype=object)
 
 
-of_ece = {
-    how: 100 * rows_of(ours, comparison, "ece", method=method, source="ours")["value"]
-    for how, method in METHODS.items()
-}
+def percent_of(cell, metric="ece", method="identity"):
+    """Means over seeds, by loss."""
+    return 100 * rows_of(ours, cell, metric, method=method, source="ours")["value"]
+
+
+of_ece = {how: percent_of(comparison, method=key) for how, key in METHODS.items()}
 of_ece = pd.DataFrame(of_ece)
-compared = [*LOSSES, WITHOUT_MARGIN]
-of_ece = of_ece[of_ece.index.isin(compared)].sort_values(RAW)
+of_ece = of_ece[of_ece.index.isin([*LOSSES, WITHOUT_MARGIN])].sort_values(RAW)
 
 OURS = {"source": "ours", "method": "identity"}
 main = {
     ("", "seeds"): rows_of(ours, comparison, "ece", **OURS)["n_seeds"].map(str),
-    ("uncalibrated", "accuracy"): 100 * rows_of(ours, comparison, "accuracy", **OURS)["value"],
+    ("uncalibrated", "accuracy"): percent_of(comparison, "accuracy"),
     ("uncalibrated", "ECE"): of_ece[RAW],
     ("with own T", "ECE"): of_ece[TS],
     ("ACLS minus this loss, uncalibrated", "ECE"): text(acls_minus(comparison, "ece")),
@@ -832,10 +830,9 @@ right = torch.zeros(64).long()
 p = rows.softmax(1)
 top, rest = p[:, :1], p[:, 1:]
 d = rows[:, :1] - rows
-beyond = (d >= 4).double()
-ratio = rest[:, None] / (
-    rest[:, None] + rest[..., None]
-)  # (N, k, j): p_j / (p_j + p_k)
+beyond, against_top = (d >= 4).double(), rest / (top + rest)
+# (N, k, j): p_j / (p_j + p_k)
+ratio = rest[:, None] / (rest[:, None] + rest[..., None])
 nothing = torch.zeros(64, 1)
 unit = {"margin": 4.0, "weight_pos": 1.0, "weight_neg": 5.0}
 one_v_one = CPC(weight_1v1=1.0, weight_be=0.0, variant="paper")
@@ -858,13 +855,8 @@ TABLE_2 = [  # method, class, printed term, its values with all weights 1
     ("LS", "others", "ε / K", 0.3 / 6 + 0 * rest),
     ("FLSD", "predicted", "constant", nothing + 1),
     ("FLSD", "others", "constant", 1 + 0 * rest),
-    (
-        "CPC (1v1)",
-        "predicted",
-        "−Σ p_k / (p_k + p_y)",
-        -(rest / (top + rest)).sum(1, True),
-    ),
-    ("CPC (1v1)", "others", "+p_j / (p_y + p_j)", rest / (top + rest)),
+    ("CPC (1v1)", "predicted", "−Σ p_k / (p_k + p_y)", -against_top.sum(1, True)),
+    ("CPC (1v1)", "others", "+p_j / (p_y + p_j)", against_top),
     ("CPC (BE)", "predicted", "0", nothing),
     ("CPC (BE)", "others", "Σ (p_k − p_j) / (p_k + p_j)", (1 - 2 * ratio).sum(1)),
     ("MDCA", "predicted", "p_ŷ (1 − p_ŷ)", top * (1 - top)),
@@ -932,8 +924,7 @@ kinds = {
 }
 mean_f = {}
 for name, loss in kinds.items():
-    both = (regulariser(loss, rows, labels).mean(0) for labels in (right, right + 1))
-    ok, miss = both
+    ok, miss = (regulariser(loss, rows, at).mean(0) for at in (right, right + 1))
     mean_f[name] = [float(ok[0]), float(miss[0]), float(0 - miss[1])]
 columns = ["predicted, right", "predicted, wrong", "true class, when wrong"]
 table(
@@ -966,9 +957,8 @@ for ax, (name, field) in zip(axes, list(forms.items())[:2], strict=True):
     for i, j in np.ndindex(2, 2):
         look = {"ha": "center", "va": "center", "weight": "bold" if i != j else None}
         ax.text(j, i, minus(f"{cells[i][j]:.4f}"), color="black", **look)
-    ends = ["largest", "smallest"]
-    ax.set_xticks([0, 1], ends)
-    ax.set_yticks([0, 1], ends, rotation=90, va="center")
+    ax.set_xticks([0, 1], ["largest", "smallest"])
+    ax.set_yticks([0, 1], ["largest", "smallest"], rotation=90, va="center")
     ax.set(title=name, xlabel="this logit grows")
     ax.grid(visible=False)
 axes[0].set_ylabel("push on this logit")
@@ -1060,12 +1050,11 @@ table(
 # The ranking needs the history of a training, which {numref}`fig-acls-inactive` follows on digits.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "By ranking, ACLS is silent for most samples. By margin, and as CRL itself ranks, it is silent for few. Left: share of samples that get no gradient from the regulariser, by epoch of training on digits. Right: its value, by the code's variant, on test images of CIFAR-10, for the network trained with ACLS, clipped to [0, 0.1] as in the paper's Figure 3.", "name": "fig-acls-inactive"}, "image": {"alt": "Left: silent samples by epoch; ACLS by ranking stays above 80 percent, CRL falls to under a third, ACLS to a few percent. Right: histogram of the regulariser's values, with most of its mass next to zero."}}
+by_ranking = ACLS(indicator="ranking", n_samples=n_digits)
 trainings = {
     "ACLS, only conditional": ACLS(margin=margin, part="conditional"),
     "ACLS, only adaptive": ACLS(margin=margin, part="adaptive"),
-    "ACLS by ranking": watch_silence(
-        ACLS(indicator="ranking", n_samples=n_digits), inactive["ACLS by ranking"]
-    ),
+    "ACLS by ranking": watch_silence(by_ranking, inactive["ACLS by ranking"]),
     "CRL": watch_silence(CRL(n_samples=n_digits), inactive["CRL"]),
     "CRL by margin": CRL(n_samples=n_digits, indicator="margin", margin=margin),
 }
@@ -1085,12 +1074,12 @@ for (name, values), line in zip(silent.items(), ("o:", "s--", "o-"), strict=True
     axes[0].plot(epochs, values, line, color=color, label=name)
 axes[0].set(xlabel="epoch", ylabel="silent samples (%)", ylim=(-3, 103), xticks=epochs)
 axes[0].legend()
-chosen = subset(smoothed.test_labels, min(2000, len(smoothed.test_labels)))
-watched_z = torch.from_numpy(smoothed.test_logits[chosen]).double()
-watched_y = torch.from_numpy(smoothed.test_labels[chosen])
+own_z, own_y = (torch.from_numpy(array) for array in smoothed.test)
+own_z = own_z.double()
+chosen = subset(smoothed.test_labels, min(2000, len(own_y)))
 zeros = {}
 for m, color in ((margin, plots.color_of("ACLS")), (10.0, plots.GREY)):
-    one, samples = ACLS(margin=m), zip(watched_z, watched_y, strict=True)
+    one, samples = ACLS(margin=m), zip(own_z[chosen], own_y[chosen], strict=True)
     values = np.array([float(one.penalty(z[None], y[None])) for z, y in samples])
     zeros[m] = 100 * np.mean(values == 0)
     bins = {"bins": 20, "range": (0, 0.1), "histtype": "step"}
@@ -1126,10 +1115,8 @@ for name in ("cifar10/resnet20", "cifar100/resnet20"):
     probs = torch.from_numpy(network.test_logits).double().softmax(1)
     true = probs.gather(1, torch.from_numpy(network.test_labels)[:, None])[:, 0]
     by = [100 * float((x >= 0.2).double().mean()) for x in (true, probs.amax(1))]
-    name = ", ".join(map(shown, name.split("/")))
-    threes.append(
-        f"{by[0]:.1f}% by the true class, {by[1]:.1f}% by the predicted one ({name})"
-    )
+    by = f"{by[0]:.1f}% by the true class, {by[1]:.1f}% by the predicted one"
+    threes.append(f"{by} ({', '.join(map(shown, name.split('/')))})")
 prose(f"The share of test images with γ = 3 is {' and '.join(threes)}.")
 
 # %% [markdown]
@@ -1143,8 +1130,6 @@ prose(f"The share of test images with γ = 3 is {' and '.join(threes)}.")
 # one gradient step of rate $\eta$.
 
 # %% tags=["hide-input", "nbval-check-output"]
-own_z, own_y = (torch.from_numpy(array) for array in smoothed.test)
-own_z = own_z.double()
 code, as_printed = (ACLS(margin=margin, variant=v) for v in ("code", "paper"))
 steps = {
     ("CE", "CE"): (test_z, test_y, CrossEntropy()),
@@ -1210,12 +1195,9 @@ for network in NETWORKS:
     n_seeds = rows_of(ours, network, "ece", **OURS).loc["acls", "n_seeds"]
     row = {("", "seeds"): f"{n_seeds:.0f}"}
     for metric in ("ece", "adaptive_ece"):
-        plain_of, scaled_of = (
-            100 * rows_of(ours, network, metric, method=method, source="ours")["value"]
-            for method in ("identity", "temperature_scaling")
-        )
         for loss in ("acls", "mbls", "cross_entropy"):
-            row[shown(metric), shown(loss)] = float(plain_of[loss])
+            row[shown(metric), shown(loss)] = float(percent_of(network, metric)[loss])
+        scaled_of = percent_of(network, metric, METHODS[TS])
         row[shown(metric), "CE, TS"] = float(scaled_of["cross_entropy"])
     for base in ("mbls", "cross_entropy"):
         found = differences(network, "ece", base)
@@ -1241,16 +1223,15 @@ table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 paper = results.load("paper")
-printed = paper_tables.select(paper, paper="acls", table="3", source="printed")
+printed = select(paper, paper="acls", table="3", source="printed")
 scores = printed[printed["metric"] != "accuracy"]
 leads, cells = {}, ["dataset", "model", "metric"]
 for (of_data, net, metric), part in scores.groupby(cells, sort=False):
-    own = paper_tables.select(part, loss="acls", method="identity")["value"].iloc[0]
+    own = select(part, loss="acls", method="identity")["value"].iloc[0]
     best = part[part["loss"] != "acls"].sort_values("value", kind="stable").iloc[0]
-    by_ece = ", TS-ECE" if best["method"] != "identity" else ""
+    whose = shown(best["loss"]) + ", TS-ECE" * (best["method"] != "identity")
     label = f"{shown(of_data)}, {shown(net)}", shown(metric)
-    leads[label] = [own, best["value"], shown(best["loss"]) + by_ece]
-    leads[label].append(own - best["value"])
+    leads[label] = [own, best["value"], whose, own - best["value"]]
 columns = ["ACLS", "best other", "of", "difference"]
 leads = pd.DataFrame.from_dict(leads, orient="index", columns=columns)
 table(
@@ -1264,23 +1245,19 @@ table(
 found = rows_of(ours, comparison, "ece", **OURS).reindex(of_ece.index)
 halves = 50 * (found["high"] - found["low"])
 cell = ["dataset", "model", "loss", "method", "metric", "n_bins"]
-theirs = paper_tables.select(paper, paper="mbls", source="printed")
+theirs = select(paper, paper="mbls", source="printed")
 theirs = theirs[theirs["table"].isin(["1", "2"])].drop_duplicates(cell)
 theirs, here = theirs.set_index(cell)["value"], printed.set_index(cell)["value"]
 common = here.index.intersection(theirs.index)
 unlike = int(((here[common] - theirs[common]).abs() > 1e-9).sum())
-net = paper_tables.select(
-    printed, dataset="cifar10", model="resnet101", metric="accuracy"
-)
-net = (
-    paper_tables.select(net, method="identity").set_index("loss")["value"].sort_values()
-)
+net = {"dataset": "cifar10", "model": "resnet101", "metric": "accuracy"}
+net = select(printed, **net, method="identity").set_index("loss")["value"].sort_values()
 taken = {key[2] for key in common if key[:2] == ("cifar10", "resnet101")}
 own = net[[loss for loss in net.index if loss not in taken]]
 listed = [f"{shown(loss)} {net[loss]:.2f}" for loss in net.index if loss in taken]
 first = int((leads["difference"].round(9) < 0).sum())
-large = paper_tables.select(scores, dataset="imagenet", metric="ece")
-large = large[large["method"] == "identity"].set_index("loss")["value"]
+large = select(scores, dataset="imagenet", metric="ece", method="identity")
+large = large.set_index("loss")["value"]
 large = [f"{large[k]:.2f} ({shown(k)})" for k in ("acls", "focal", "mbls")]
 prose(
     f"ACLS is first in {first} of {len(leads)} columns. The 95% interval of an ECE of our comparison, on as many "
@@ -1351,47 +1328,33 @@ table(
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "The best margin is the one whose confidence fits the accuracy. ResNet-20 on CIFAR-10, one training for each margin. Left: test ECE, with 95% bands over test images. Right: mean confidence, and accuracy (dotted). The paper's Figure A.", "name": "fig-acls-margin"}, "image": {"alt": "Two panels against the margin, with a curve for ACLS and one for MbLS. Left, the ECE falls to its lowest near the middle and rises again. Right, the confidence rises and crosses the accuracy, which is level."}}
 HEADS = {"ACLS": "acls", "MbLS": "mbls"}
-swept = {
-    f"{head} {m:g}": of
-    for head, loss in HEADS.items()
-    for m, of in notebook.by_margin(
-        comparison, loss, margins, seed=seed, **how_trained
-    ).items()
-}
+swept = {}
+for head, loss in HEADS.items():
+    found = notebook.by_margin(comparison, loss, margins, seed=seed, **how_trained)
+    swept |= {f"{head} {m:g}": of for m, of in found.items()}
 by_margin = None
 if {name.split()[0] for name in swept} == set(HEADS):
-    by_margin, unchanged = notebook.side_by_side(
-        swept,
-        {"": "identity"},
-        ["accuracy", "ece"],
-        n_bins=n_bins,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-    at = {
-        name: {
-            "val": 100
-            * ece(unchanged[name](of.val_logits), of.val_labels, n_bins=n_bins),
-            "mean": 100 * unchanged[name](of.test_logits).max(1).mean(),
+    bootstrap = {"n_bins": n_bins, "n_resamples": n_resamples, "seed": seed}
+    by_margin, fits = notebook.side_by_side(swept, {"": "identity"}, **bootstrap)
+    at = {}
+    for name, of in swept.items():
+        (head, m), raw = name.split(), fits[name]
+        at[head, float(m)] = {
+            "val": 100 * ece(raw(of.val_logits), of.val_labels, n_bins=n_bins),
+            "mean": 100 * raw(of.test_logits).max(1).mean(),
             "right": 100 * by_margin.of(name, "accuracy").value,
             "test": by_margin.of(name, "ece").percent,
         }
-        for name, of in swept.items()
-    }
     at = pd.DataFrame(at).T
-    at.index = pd.MultiIndex.from_tuples(
-        [(h, float(m)) for h, m in at.index.str.split()]
-    )
 
 if by_margin:
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.8))
     for head in HEADS:
-        of, color = at.loc[head], plots.color_of(head)
-        pictures.band(
-            of.index, *np.transpose([*of["test"]]), ax=axes[0], color=color, label=head
-        )
-        axes[1].plot(of.index, of["mean"], "o-", color=color, label=head)
-        axes[1].plot(of.index, of["right"], ":", color=color, label=f"accuracy, {head}")
+        of, look = at.loc[head], {"color": plots.color_of(head), "label": head}
+        pictures.band(of.index, *np.transpose([*of["test"]]), ax=axes[0], **look)
+        axes[1].plot(of.index, of["mean"], "o-", **look)
+        look["label"] = f"accuracy, {head}"
+        axes[1].plot(of.index, of["right"], ":", **look)
     for ax, name in zip(axes, ("ECE (%)", "confidence (%)"), strict=True):
         ax.set(xlabel="margin m", ylabel=name)
     axes[0].set_ylim(0, None)
@@ -1423,12 +1386,11 @@ equal margins and a higher one at {below.count("does not hold")}. A margin is no
 # For a sample that rests at the margin the number of classes matters:
 
 # %% tags=["hide-input", "nbval-check-output"]
-rest_at = {
-    m: [100 / (1 + (k - 1) * np.exp(-m)) for k in (10, 100, 1000)] for m in (6, 10)
-}
 rest_6, rest_10 = (
-    " or ".join((", ".join(f"{x:.1f}%" for x in values[:2]), f"{values[2]:.1f}%"))
-    for values in rest_at.values()
+    "{:.1f}%, {:.1f}% or {:.1f}%".format(
+        *(100 / (1 + (k - 1) * np.exp(-m)) for k in (10, 100, 1000))
+    )
+    for m in (6, 10)
 )
 prose(
     f"With 10, 100 or 1,000 classes a distance of 6 is a confidence of {rest_6}. "
@@ -1498,13 +1460,12 @@ paper_tables.paper_table(
 # %% tags=["hide-input", "nbval-check-output"]
 def against_both(cell, caption, name, *others):
     """The ECE of losses, minus that of cross-entropy, and how far ACLS is below it."""
-    losses = ["acls", "cross_entropy", *others]
     columns = {
-        "ECE": 100 * rows_of(ours, cell, "ece", **OURS)["value"],
+        "ECE": percent_of(cell),
         "minus CE": text(differences(cell, "ece", "cross_entropy")),
         "ACLS minus this": text(acls_minus(cell, "ece")),
     }
-    found = pd.DataFrame(columns).reindex(losses)
+    found = pd.DataFrame(columns).reindex(["acls", "cross_entropy", *others])
     return table(found, caption, name, names=shown)
 
 
