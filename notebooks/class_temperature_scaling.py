@@ -86,7 +86,7 @@ from book.kit.results.difference_intervals import over_networks as mean_of
 from calibkit import calibrator, plots
 from calibkit.calibrators import ClassTemperatureScaling, TemperatureScaling
 from calibkit.metrics import accuracy, classwise_ece, ece, reliability_bins
-from calibkit.metrics.comparison import Comparison, Estimate
+from calibkit.metrics.comparison import Comparison
 from calibkit.networks import PUBLISHED, load_logits, published, zoo
 
 plots.use_style()
@@ -128,22 +128,16 @@ _, axes = plt.subplots(1, 2, figsize=(7, 2.9), width_ratios=(1, 1.7))
 for ax, (gaps, chance), names in zip(axes, left.values(), (CIFAR10, None), strict=True):
     order = np.arange(len(gaps)) if names else gaps.argsort()
     x, gaps, chance = np.arange(len(gaps)), gaps[order], chance[order]
-    ax.vlines(
-        x, -chance, chance, color=plots.GREY, linewidth=150 / (12 + len(x)), alpha=0.4
-    )
-    for side, color in (
-        (gaps > chance, plots.RED),
-        (gaps < -chance, plots.BLUE),
-        (abs(gaps) <= chance, plots.BLACK),
-    ):
+    look = {"linewidth": 150 / (12 + len(x)), "alpha": 0.4}
+    ax.vlines(x, -chance, chance, color=plots.GREY, **look)
+    sides = gaps > chance, gaps < -chance, abs(gaps) <= chance
+    for side, color in zip(sides, (plots.RED, plots.BLUE, plots.BLACK), strict=True):
         ax.plot(x[side], gaps[side], "o", color=color, markersize=5 if names else 3)
     ax.axhline(0, color=plots.BLACK, linewidth=0.8)
     ax.set_xticks(x if names else [], names or [], rotation=90)
 axes[0].set(ylabel="confidence − accuracy (points)", title="CIFAR-10-LT")
-axes[1].set(
-    xlabel=f"{data.n_classes} classes, sorted",
-    title=display_names.titles_of([logits])[0],
-)
+axes[1].set(xlabel=f"{data.n_classes} classes, sorted")
+axes[1].set(title=display_names.titles_of([logits])[0])
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -313,12 +307,10 @@ for network, name in of_losses.items():
     samples = [nudged(stored.val_logits, rng) for _ in range(N_NUDGES)]
     for key in (TS_ECE, CTS):
         fits = [calibrator(key).fit(z, stored.val_labels) for z in samples]
-        ends_of[network, key] = [
-            100 * ece(fit(stored.test_logits), stored.test_labels) for fit in fits
-        ]
-moved = pd.Series(
-    {key: max(found) - min(found) for key, found in ends_of.items()}
-).unstack()
+        errors = [ece(fit(stored.test_logits), stored.test_labels) for fit in fits]
+        ends_of[network, key] = [100 * error for error in errors]
+moved = {key: max(found) - min(found) for key, found in ends_of.items()}
+moved = pd.Series(moved).unstack()
 
 worst = moved[CTS].idxmax()
 assert (worst, len(moved)) == ("ACLS", 13)  # as the text above says
@@ -347,9 +339,7 @@ for i, color in zip(pair, (plots.GREEN, plots.BLUE), strict=True):
     for candidate in np.round(np.arange(7, 15) * 0.1, 1):
         scales = np.full(stored.n_classes, start)
         scales[0] = candidate
-        probs = (
-            torch.as_tensor(samples[i]).double() / torch.as_tensor(scales)
-        ).softmax(1)
+        probs = torch.as_tensor(samples[i].astype(float) / scales).softmax(1)
         curve[candidate] = 100 * ece(probs, stored.val_labels)
         allowed[candidate] = accuracy(probs, stored.val_labels)
         if candidate == firsts[pair[1]][1]:
@@ -362,19 +352,14 @@ for i, color in zip(pair, (plots.GREEN, plots.BLUE), strict=True):
     axes[0].plot(taken, curve[taken], "o", color=color, markersize=11, fillstyle="none")
 assert (in_bin[0] != in_bin[1]).sum() == 1, "one sample crosses the edge of a bin"
 axes[0].set(xlabel="temperature of the first class", ylabel="validation ECE (%)")
+kinds = {TS_ECE: (-0.18, plots.GREY), CTS: (0.18, plots.color_of("CTS"))}
 for y, network in enumerate(of_losses):
-    for key, shift, color in (
-        (TS_ECE, -0.18, plots.GREY),
-        (CTS, 0.18, plots.color_of("CTS")),
-    ):
-        label = display_names.shown(key) if y == 0 else None
-        found = ends_of[network, key]
-        axes[1].plot(
-            [min(found), max(found)], [y + shift] * 2, color=color, linewidth=1
-        )
-        axes[1].plot(
-            found, [y + shift] * N_NUDGES, "o", color=color, markersize=4, label=label
-        )
+    for key, (shift, color) in kinds.items():
+        look = {"color": color, "markersize": 4}
+        look["label"] = display_names.shown(key) if y == 0 else None
+        found, at = ends_of[network, key], [y + shift] * N_NUDGES
+        axes[1].plot([min(found), max(found)], at[:2], color=color, linewidth=1)
+        axes[1].plot(found, at, "o", **look)
 axes[1].set_yticks(range(len(of_losses)), of_losses)
 axes[1].invert_yaxis()
 axes[1].set(xlabel="test ECE (%)", xlim=(0, None))
@@ -488,36 +473,29 @@ prose(taken if len(fits["CTS"].history) > 1 else none_taken)
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "On our ResNet-20 the validation ECE falls, and the test ECE does not. Left: ECE after each accepted step. Dashed: where the search starts (TS-ECE). Right: temperatures from one half of the validation images against the other half, for the classes that moved in either. A darker point is several classes. If temperatures belonged to classes, the points would lie on the diagonal.", "name": "fig-cts-history"}, "image": {"alt": "Left, validation ECE falls with each step to a third; test ECE goes up and down and ends about where it began. Right, temperatures from two halves of the images; most points lie on the start of one half or the other, far from the diagonal."}}
 cts, start = fits["CTS"], fits["TS-ECE"].temperature
-history = (
-    cts.history
-)  # rows (sweep, class, temperature, validation ECE), the start first
-val_curve = 100 * history[:, 3]
+# history: rows (sweep, class, temperature, validation ECE), the start first
+val_curve = 100 * cts.history[:, 3]
 assert (np.diff(val_curve) < 0).all(), "validation ECE falls with every accepted step"
 current, test_curve = np.full(data.n_classes, start), []
-for _, class_index, temperature, _ in history:
+for _, class_index, temperature, _ in cts.history:
     if class_index >= 0:
         current[int(class_index)] = temperature
-    probs = (torch.as_tensor(test_logits).double() / torch.as_tensor(current)).softmax(
-        1
-    )
+    probs = torch.as_tensor(test_logits.astype(float) / current).softmax(1)
     test_curve.append(100 * ece(probs, test_labels, n_bins=n_bins))
 parts = np.array_split(np.random.default_rng(seed).permutation(len(val_labels)), 2)
 half_fits = [search().fit(val_logits[i], val_labels[i]) for i in parts]
 halves = [np.asarray(half.temperatures) for half in half_fits]
 in_one = np.any([half.temperatures != half.history[0, 2] for half in half_fits], axis=0)
 _, axes = plt.subplots(1, 2, figsize=(7, 2.8), width_ratios=(1.25, 1))
-for curve, color, label in (
-    (val_curve, plots.BLUE, "validation: chooses the step"),
-    (test_curve, plots.RED, "test"),
-):
+curves = {"validation: chooses the step": val_curve, "test": test_curve}
+for (label, curve), color in zip(curves.items(), (plots.BLUE, plots.RED), strict=True):
     axes[0].plot(curve, color=color, label=label)
     axes[0].axhline(curve[0], color=color, linewidth=0.8, linestyle="--")
 axes[0].set(xlabel="accepted steps", ylabel="ECE (%)", ylim=(0, None))
 axes[0].legend()
-color = plots.color_of("CTS")
 if in_one.any():
     twice = [half[in_one] for half in halves]
-    temperature_figures.twice(*twice, ax=axes[1], color=color)
+    temperature_figures.twice(*twice, ax=axes[1], color=plots.color_of("CTS"))
 axes[1].set(xlabel="temperature from one half", ylabel="from the other half")
 axes[1].set_title(f"{in_one.sum()} classes that moved in either", fontsize=9)
 plt.show()
@@ -526,8 +504,8 @@ plt.show()
 correlation = partial(notebook.rank_correlation, seed=seed)
 right = fits["uncalibrated"](test_logits).argmax(1) == test_labels
 present = np.unique(test_labels)  # a class without a test image has no accuracy
-class_accuracy = np.full(data.n_classes, np.nan)
-class_accuracy[present] = [right[test_labels == j].mean() for j in present]
+class_accuracy = pd.Series(right).groupby(test_labels).mean()
+class_accuracy = class_accuracy.reindex(range(data.n_classes)).to_numpy()
 of_accuracy = correlation(class_accuracy, cts.temperatures)
 of_halves = correlation(*halves)
 chance = [not (of.low > 0 or of.high < 0) for of in (of_accuracy, of_halves)]
@@ -555,40 +533,35 @@ prose(text)
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "On published networks the class temperatures lower the ECE and worsen the likelihood, except on long-tailed data. CTS minus TS-ECE with 95% intervals. Left of zero (blue) is better, right of it (vermilion) worse, each interval taken by itself. Below the networks, the means of each kind, and of the networks of this book.", "name": "fig-cts-gains"}, "image": {"alt": "Two forest plots of fifteen networks and four means. For balanced data most ECE differences lie left of zero and nearly all NLL differences right of it; for long-tailed data both lie about zero."}}
 effects = results.load_effects()
-by_metric, forest_rows, means = {}, {}, {}
-for metric, scale in (
-    ("ece", 100),
-    ("nll", 1),
-    ("accuracy", 100),
-    ("classwise_ece", 100),
-):
-    rows = over_networks.select(effects, TS_ECE, method=CTS, metric=metric)
-    by_metric[metric] = rows = rows.assign(stratum=over_networks.stratum(rows))
-    estimates = {}
-    for stratum in over_networks.STRATA[:2]:
-        for row in rows[rows["stratum"] == stratum].itertuples():
-            name = " ".join(
-                map(display_names.shown, (row.dataset, row.model, row.loss))
-            )
-            estimates[name] = Estimate(*(scale * x for x in interval_of(row)))
-    for stratum, of in rows.groupby("stratum"):
-        means[metric, stratum] = Estimate(*(scale * x for x in mean_of(of)))
-        means[metric, stratum, "n"] = len(of)
-    for stratum in over_networks.STRATA:
-        label = f"mean: {stratum} ({means[metric, stratum, 'n']})"
-        estimates[label] = means[metric, stratum]
-    forest_rows[metric] = estimates
+
+
+def differences_of(base, metric):
+    """CTS less a calibrator on every network, by kind."""
+    rows = over_networks.select(effects, base, method=CTS, metric=metric)
+    return rows.assign(stratum=over_networks.stratum(rows))
+
+
 _, axes = plt.subplots(1, 2, figsize=(7, 4.2), sharey=True)
-for ax, metric, head in zip(
-    axes, ("ece", "nll"), ("ECE, points", "NLL, nats"), strict=True
-):
-    plots.forest_plot(forest_rows[metric], ax=ax, sort=False, numbers=None)
-    ax.axhline(len(forest_rows[metric]) - 4.5, color=plots.GREY, linewidth=0.8)
-    ax.set(title="", xlabel=head)
+for ax, metric, unit in zip(axes, ("ece", "nll"), ("points", "nats"), strict=True):
+    rows, estimates = differences_of(TS_ECE, metric), {}
+    kinds = {
+        stratum: rows[rows["stratum"] == stratum] for stratum in over_networks.STRATA
+    }
+    for stratum in over_networks.STRATA[:2]:
+        for row in kinds[stratum].itertuples():
+            name = map(display_names.shown, (row.dataset, row.model, row.loss))
+            estimates[" ".join(name)] = interval_of(row)
+    for stratum, of in kinds.items():
+        estimates[f"mean: {stratum} ({len(of)})"] = mean_of(of)
+    if unit == "points":
+        estimates = {name: found.percent for name, found in estimates.items()}
+    plots.forest_plot(estimates, ax=ax, sort=False, numbers=None)
+    ax.axhline(len(estimates) - 4.5, color=plots.GREY, linewidth=0.8)
+    ax.set(title="", xlabel=f"{metric.upper()}, {unit}")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-BALANCED, TAIL, OURS, OURS_TAIL = (over_networks.STRATA[i] for i in (0, 1, 2, 3))
+BALANCED, TAIL, OURS, OURS_TAIL = over_networks.STRATA
 cell = ["dataset", "model", "loss"]
 printed = results.load("paper").query("paper == 'class_temperature_scaling'")
 of_tables = printed[printed["table"].isin(["I", "II"]) & (printed["metric"] == "ece")]
@@ -597,39 +570,27 @@ in_print["gain"] = in_print[CTS] - in_print[TS_ECE]
 THEIRS = [PUBLISHED[name] for name in PUBLISHED if name.startswith("cts-cifar")]
 
 
-def differences_of(base, metric):
-    """CTS less a calibrator on every network, and which of them are the paper's own."""
-    rows = over_networks.select(effects, base, method=CTS, metric=metric)
-    of = [*zip(*(rows[name] for name in cell), strict=True)]
-    theirs = np.array([key in THEIRS for key in of])
-    theirs &= (rows["source"] == "published-logits").to_numpy()
-    return rows.assign(stratum=over_networks.stratum(rows), theirs=theirs)
-
-
-def average(rows, scale=100):
-    """The mean over networks, points, or nats at a scale of 1."""
-    return Estimate(*(scale * x for x in mean_of(rows)))
+def is_theirs(rows):
+    """Which rows are of the paper's own networks."""
+    known = [key in THEIRS for key in rows[cell].itertuples(index=False, name=None)]
+    return np.array(known) & (rows["source"] == "published-logits")
 
 
 KINDS = {
-    "the paper's, CIFAR-100": lambda of: of["theirs"] & (of["dataset"] == "cifar100"),
-    "the paper's": lambda of: of["theirs"],
-    BALANCED: lambda of: of["stratum"] == BALANCED,
-    TAIL: lambda of: of["stratum"] == TAIL,
-    OURS: lambda of: of["stratum"] == OURS,
-    OURS_TAIL: lambda of: of["stratum"] == OURS_TAIL,
-}
+    "the paper's, CIFAR-100": lambda of: is_theirs(of) & (of["dataset"] == "cifar100"),
+    "the paper's": is_theirs,
+} | {name: lambda of, name=name: of["stratum"] == name for name in over_networks.STRATA}
 to_ece, to_ts = (differences_of(base, "ece") for base in (TS_ECE, TS))
 nll_to_ece, nll_to_ts = (differences_of(base, "nll") for base in (TS_ECE, TS))
 rows = {}
 for name, which in KINDS.items():
     of = to_ece[which(to_ece)]
-    keys = [*zip(*(of[name] for name in cell), strict=True)]
+    keys = [*of[cell].itertuples(index=False, name=None)]
     rows[f"{name} ({len(of)})"] = {
-        "printed": in_print.loc[keys, "gain"].mean() if of["theirs"].all() else None,
-        "CTS − TS-ECE": f"{average(of):+.2f}",
-        "CTS − TS": f"{average(to_ts[which(to_ts)]):+.2f}",
-        "NLL": f"{average(nll_to_ece[which(nll_to_ece)], 1):+.3f}",
+        "printed": in_print.loc[keys, "gain"].mean() if is_theirs(of).all() else None,
+        "CTS − TS-ECE": f"{mean_of(of).percent:+.2f}",
+        "CTS − TS": f"{mean_of(to_ts[which(to_ts)]).percent:+.2f}",
+        "NLL": f"{mean_of(nll_to_ece[which(nll_to_ece)]):+.3f}",
     }
 by_kind = pd.DataFrame.from_dict(rows, orient="index")
 caption = (
@@ -639,31 +600,31 @@ caption = (
 table(by_kind, caption, "tbl-cts-means")
 
 # %% tags=["hide-input", "nbval-check-output"]
-paper_s = to_ece[to_ece["theirs"]].set_index(cell)
+theirs = to_ece[is_theirs(to_ece)]
+paper_s, on_theirs = theirs.set_index(cell), mean_of(theirs).percent
 of_100 = -100 * paper_s.loc["cifar100", "value"]
 gain_in_print = in_print["gain"].groupby(["dataset", "loss"]).mean()["cifar100"]
 smoothed = to_ece[(to_ece["loss"] == "label_smoothing") & (to_ece["stratum"] == OURS)]
-of_classes = by_metric["classwise_ece"].query("stratum == @BALANCED")["value"]
+of_classes = differences_of(TS_ECE, "classwise_ece")
+of_classes = of_classes.query("stratum == @BALANCED")["value"]
 balanced_ts, balanced_nll = (
     of.loc[of["stratum"] == BALANCED, "value"] for of in (to_ts, nll_to_ts)
 )
-lost = differences_of("identity", "accuracy")
-lost = lost[lost["stratum"] == BALANCED]
-assert (
-    len(paper_s) == 9 and (paper_s.index.get_level_values("loss") == "brier").sum() == 8
-)
-assert f"{average(paper_s.reset_index()).value:.2f}" == "-0.75"  # as the box says
+lost = differences_of("identity", "accuracy").query("stratum == @BALANCED")
+theirs_lost = mean_of(lost[is_theirs(lost)]).percent
+assert len(theirs) == 9 and (theirs["loss"] == "brier").sum() == 8
+assert f"{on_theirs.value:.2f}" == "-0.75"  # as the box says
 assert f"{in_print.loc[[*paper_s.index], 'gain'].mean():.2f}" == "-0.78"
-assert f"{average(lost[lost['theirs']]).value:.1f}" == "-0.2"
+assert f"{theirs_lost.value:.1f}" == "-0.2"
 assert len(to_ece.query("stratum in [@BALANCED, @TAIL]")) == 15
-assert means["ece", OURS].below() == "not decided"
-assert (len(smoothed), average(smoothed).below()) == (8, "holds")
+assert mean_of(to_ece.query("stratum == @OURS")).below() == "not decided"
+assert (len(smoothed), mean_of(smoothed).below()) == (8, "holds")
 prose(f"""
 **The paper's own networks: the ECE falls.** It is lower on {(paper_s["value"] < 0).sum()} of the {len(paper_s)}. On the four for CIFAR-100
 it falls by {of_100.min():.1f} to {of_100.max():.1f} points. We found no logits of the three other losses of Table I for CIFAR-100. There
 the paper prints a mean fall of {-gain_in_print["brier"]:.1f} points for the Brier score, {-gain_in_print["cross_entropy"]:.1f} for CE,
 {-gain_in_print["mmce"]:.1f} for MMCE, and {-gain_in_print["label_smoothing"]:.1f} for label smoothing. Our {len(smoothed)} networks with label
-smoothing, for several balanced data sets, have {average(smoothed):+.2f}.
+smoothing, for several balanced data sets, have {mean_of(smoothed).percent:+.2f}.
 
 **The likelihood, a {{term}}`proper score`, gets worse.** Compared with TS it is worse on {(balanced_nll > 0).sum()} of {len(balanced_nll)} published networks for
 balanced data. The ECE is lower there by {-100 * balanced_ts.mean():.2f} points on average, and by {-100 * balanced_ts.median():.2f} in the median
@@ -671,7 +632,7 @@ balanced data. The ECE is lower there by {-100 * balanced_ts.mean():.2f} points 
 
 **The accuracy is kept where the temperatures are fitted, and not quite on test images.** The paper says that CTS "guarantees
 to retain the original classification accuracy", and its constraint looks at validation images. On the test images of the
-{len(lost)} published networks for balanced data the accuracy changes by {average(lost):+.2f} points, and on the paper's {len(paper_s)} by {average(lost[lost["theirs"]]):+.2f}.
+{len(lost)} published networks for balanced data the accuracy changes by {mean_of(lost).percent:+.2f} points, and on the paper's {len(paper_s)} by {theirs_lost:+.2f}.
 
 **The classes get worse, not better.** The class-wise ECE, which measures every class by itself, is higher with CTS than with
 TS-ECE on {(of_classes > 0).sum()} of {len(of_classes)} of these networks.
@@ -682,7 +643,7 @@ TS-ECE on {(of_classes > 0).sum()} of {len(of_classes)} of these networks.
 # %% tags=["hide-input", "nbval-check-output"]
 FINE = f"{TS} grid=0.01:ece"
 on_published = results.load("ours").query("source == 'published-logits'")
-measured = {*zip(*(on_published[name] for name in cell), strict=True)}
+measured = {*on_published[cell].itertuples(index=False, name=None)}
 names = [name for name, network in PUBLISHED.items() if network in measured]
 have_logits = set(names) <= set(published())
 
@@ -699,24 +660,23 @@ def recorded_pairs(name, networks, pairs):
     found[cell] = [PUBLISHED[network] for network in found["network"]]
     none = {"metric": "ece", "seed_error": np.nan, "seed_df": np.nan}
     found = found.assign(theirs=found["network"].str.startswith("cts-"), **none)
-    return {pair: of for pair, of in found.groupby(["method", "base"])}
+    return dict(iter(found.groupby(["method", "base"])))
 
 
-steps = recorded_pairs(
-    "class_temperature_scaling/steps", names, [(FINE, TS_ECE), (CTS, FINE)]
-)
-finer, left_over = steps[FINE, TS_ECE], steps[CTS, FINE]
-finer_s, left_over_s = (average(of[of["theirs"]], 1) for of in (finer, left_over))
+pairs = (FINE, TS_ECE), (CTS, FINE)
+steps = recorded_pairs("class_temperature_scaling/steps", names, pairs)
+finer, left_over = (steps[pair] for pair in pairs)
+finer_s, left_over_s = (mean_of(of[of["theirs"]]) for of in (finer, left_over))
 balanced_left = left_over[~left_over["dataset"].str.endswith("_lt")]
-share = finer_s.value / average(paper_s.reset_index()).value
+share = finer_s.value / on_theirs.value
 assert 0.3 < share < 0.4  # a third, as the box says
 by_gain = finer[finer["theirs"]].sort_values("value")
 assert {*by_gain["dataset"].iloc[:2]} == {"cifar100"}  # as the box says
 prose(f"""
 **A coarse grid explains about a third of the gain.** The paper tries $T = 0.1, 0.2, \\dots$, and near 1 that is a big step for a
 single temperature. On its nine networks a step of 0.01 changes the ECE of one temperature by {finer_s:+.2f} points, and without two for CIFAR-100
-by {average(by_gain.iloc[2:], 1).value:+.2f}. It is higher on {(by_gain["value"] > 0).sum()} of them. From there to CTS it is another {left_over_s:+.2f}, though CTS keeps its coarse grid. On the eleven for balanced
-data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {average(balanced_left, 1):+.2f} on average.
+by {mean_of(by_gain.iloc[2:]).value:+.2f}. It is higher on {(by_gain["value"] > 0).sum()} of them. From there to CTS it is another {left_over_s:+.2f}, though CTS keeps its coarse grid. On the eleven for balanced
+data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {mean_of(balanced_left):+.2f} on average.
 """)
 
 # %% [markdown]
@@ -731,9 +691,8 @@ data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {ave
 # fifty others to test on. {numref}`tbl-cts-tiny` fits every method on the one and on the other.
 
 # %% tags=["hide-input", "nbval-check-output"]
-networks = notebook.by_loss(
-    "tiny_imagenet_20/resnet20", ["cross_entropy", "label_smoothing", "mbls"]
-)
+losses = ["cross_entropy", "label_smoothing", "mbls"]
+networks = notebook.by_loss("tiny_imagenet_20/resnet20", losses)
 rows = {}
 for loss, tiny in networks.items():
     found = {
@@ -875,18 +834,13 @@ for j in present:
 under, over = split_gaps.sum(2)
 direct = classwise_ece(plain, test_labels, n_bins=n_bins, normalize="class_count")
 assert abs((under + over)[present].mean() - direct) < 1e-12  # equation [P5]
-errors = {
-    "error": under + over,
-    "under-confident part": under,
-    "over-confident part": over,
-}
+errors = {"error": under + over}
+errors |= {"under-confident part": under, "over-confident part": over}
 _, panels = plt.subplots(2, 2, figsize=(7, 5))
 axes, top = panels.flatten(), 1.08 * float((under + over).max())
 colors = (plots.BLACK, plots.BLUE, plots.RED)
-for ax, letter, (name, values), color in zip(
-    axes, "abc", errors.items(), colors, strict=False
-):
-    plots.class_scatter(class_accuracy, values, ax=ax, color=color)
+for ax, letter, name, color in zip(axes, "abc", errors, colors, strict=False):
+    plots.class_scatter(class_accuracy, errors[name], ax=ax, color=color)
     ax.set(title=f"({letter}) {name}", ylim=(-0.03 * top, top))
 by_bin = dict(zip(("under", "over"), split_gaps.sum(1), strict=True))
 pictures.grouped_bars(range(n_bins), by_bin, ax=axes[3], colors=(plots.BLUE, plots.RED))
@@ -935,15 +889,12 @@ plt.show()
 # ### Figure 3: temperature against accuracy
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "The temperature of a class is hardly related to its accuracy. As the paper's Figure 3, which has a ResNet-110, for our ResNet-20, with one point per class. The line is the single temperature, where the grey classes stay. The search tries temperatures up to 10.", "name": "fig-cts-temperatures"}, "image": {"alt": "Temperatures against class accuracy; most classes, grey, lie on the line of the single temperature; those that moved lie scattered above and below."}}
-moved_classes = np.asarray(cts.temperatures) != start
+values = np.asarray(cts.temperatures)
 _, ax = plt.subplots(figsize=(4.5, 3))
-for some, shade, word in (
-    (moved_classes, plots.color_of("CTS"), "moved"),
-    (~moved_classes, plots.GREY, "stay"),
-):
-    values, label = np.asarray(cts.temperatures)[some], f"{some.sum()} {word}"
-    options = {"color": shade, "label": label, "reference": start}
-    plots.class_scatter(class_accuracy[some], values, ax=ax, **options)
+for word, shade in {"moved": plots.color_of("CTS"), "stay": plots.GREY}.items():
+    some = (values != start) == (word == "moved")
+    options = {"color": shade, "label": f"{some.sum()} {word}", "reference": start}
+    plots.class_scatter(class_accuracy[some], values[some], ax=ax, **options)
 ax.set(ylabel="temperature", yscale="log")
 ax.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
 ax.minorticks_off()
@@ -982,10 +933,11 @@ below_ts = in_print[CTS] < in_print[TS_ECE]
 freer = in_print[U_CTS] - in_print[CTS]
 falls = {}
 for key in (CTS, U_CTS):
-    of = over_networks.select(effects, "identity", method=key, metric="accuracy")
-    of = of[(of["source"] == "published-logits") & (of["dataset"] == "cifar100")]
-    assert len(of) == 4
-    fall = -100 * of["value"]
+    where = {"source": "published-logits", "dataset": "cifar100", "metric": "accuracy"}
+    fall = (
+        -100 * over_networks.select(effects, "identity", method=key, **where)["value"]
+    )
+    assert len(fall) == 4
     falls[key] = f"{fall.min():.1f} to {fall.max():.1f}"
 prose(f"""
 In print CTS is below TS-ECE on {below_ts.sum()} of {len(in_print)} networks. U-CTS searches without the constraint, yet on the
@@ -1009,12 +961,11 @@ on the test images, and CTS {falls[CTS]}.
 # %% tags=["hide-input", "nbval-check-output"]
 RIVALS = ("vector_scaling", "ms_odir", "dir_odir")
 by_ce = [name for name in names if PUBLISHED[name][2] == "cross_entropy"]
-of_rivals = recorded_pairs(
-    "class_temperature_scaling/rivals", by_ce, [(CTS, key) for key in RIVALS]
-)
+pairs = [(CTS, key) for key in RIVALS]
+of_rivals = recorded_pairs("class_temperature_scaling/rivals", by_ce, pairs)
 assert len(by_ce) == 7
 lines = [
-    f"- {display_names.shown(key)}: lower on {(of['value'] < 0).sum()} of {len(of)}, mean difference {average(of, 1):+.2f} points"
+    f"- {display_names.shown(key)}: lower on {(of['value'] < 0).sum()} of {len(of)}, mean difference {mean_of(of):+.2f} points"
     for (_, key), of in of_rivals.items()
 ]
 prose(
@@ -1037,20 +988,20 @@ prose(
 
 # %% tags=["hide-input", "nbval-check-output"]
 kinds = {"as in the text": CTS, "as in the code": f"{CTS} accuracy_constraint=running"}
+
+
+def ece_on(network, rows, **where):
+    """The ECE of a published network, in percent."""
+    where |= dict(zip(cell, network, strict=True)) | {"metric": "ece"}
+    return notebook.number(rows, **where).value
+
+
 rows = {}
 for network in PUBLISHED.values():
-    where = dict(zip(cell, network, strict=True)) | {"metric": "ece"}
-    theirs = notebook.number(of_tables, **where, table="I", method=CTS)
-    found = {
-        head: notebook.number(on_published, **where, method=key)
-        for head, key in kinds.items()
-    }
-    values = {"printed": theirs.value} | {
-        head: number.value for head, number in found.items()
-    }
-    if not np.isnan(list(values.values())).any():
-        rows[" ".join(map(display_names.shown, network))] = values
-constraints = pd.DataFrame.from_dict(rows, orient="index")
+    row = {"printed": ece_on(network, of_tables, table="I", method=CTS)}
+    row |= {of: ece_on(network, on_published, method=kinds[of]) for of in kinds}
+    rows[" ".join(map(display_names.shown, network))] = row
+constraints = pd.DataFrame.from_dict(rows, orient="index").dropna()
 assert len(constraints) == 9, "as the text on published networks says"
 caption = (
     "With the constraint of the code eight of nine printed numbers come out. Test ECE of CTS on the paper's "
@@ -1095,43 +1046,24 @@ ends = recorded(
     available=set(OF_PAPER.values()) <= set(published()) and budget != "smoke",
     tolerance=1.0,
 )
-wants = {
-    (network, name): notebook.number(
-        of_tables,
-        table=number,
-        method=key,
-        **dict(zip(cell, PUBLISHED[OF_PAPER[network]], strict=True)),
-    ).value
-    for network in OF_PAPER
-    for name, number, key in (("CTS, code", "I", CTS), ("U-CTS", "II", U_CTS))
-}
-one_by_ece = {
-    network: notebook.number(
-        on_published,
-        method=TS_ECE,
-        metric="ece",
-        **dict(zip(cell, PUBLISHED[name], strict=True)),
-    ).value
-    for network, name in OF_PAPER.items()
-}
+wants, one_by_ece = {}, {}
+for network, of in ((network, PUBLISHED[name]) for network, name in OF_PAPER.items()):
+    wants[network, "CTS, code"] = ece_on(of, of_tables, table="I", method=CTS)
+    wants[network, "U-CTS"] = ece_on(of, of_tables, table="II", method=U_CTS)
+    one_by_ece[network] = ece_on(of, on_published, method=TS_ECE)
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharex=True, sharey=True)
 for ax, name in zip(axes, followed, strict=True):
     for place, network in enumerate(OF_PAPER):
-        causes = zip(
-            cts_sensitivity.CAUSES, (-0.17, 0.17), (plots.GREY, plots.RED), strict=True
-        )
-        for cause, shift, color in causes:
+        looks = (-0.17, plots.GREY), (0.17, plots.RED)
+        for cause, (shift, color) in zip(cts_sensitivity.CAUSES, looks, strict=True):
             low, quarter, median, upper, high = ends.loc[f"{network}; {name}; {cause}"]
             y, label = place + shift, cause if place == 0 else None
             ax.plot([low, high], [y, y], color=color, linewidth=1)
             ax.plot([quarter, upper], [y, y], color=color, linewidth=6, alpha=0.4)
             ax.plot(median, y, "o", color=color, label=label)
-        want = wants[network, name]
-        edges = [place - 0.4, place + 0.4]
-        ax.plot([want] * 2, edges, color=plots.BLACK, linewidth=2)
-        label = "TS-ECE" if place == 0 else None
-        single = one_by_ece[network]
-        ax.plot([single] * 2, edges, ":", color=plots.BLACK, label=label)
+        edges, label = [place - 0.4, place + 0.4], "TS-ECE" if place == 0 else None
+        ax.plot([wants[network, name]] * 2, edges, color=plots.BLACK, linewidth=2)
+        ax.plot([one_by_ece[network]] * 2, edges, ":", color=plots.BLACK, label=label)
     ax.set(title=name, xlabel="test ECE (%)")
 axes[0].set_xlim(0, None)
 axes[0].set_yticks(range(len(OF_PAPER)), OF_PAPER)
@@ -1166,9 +1098,7 @@ below_one = [
     )
 ]
 assert len(below_one) == 5  # as the caption above says, and the story
-nudged_cts = width[
-    (width["cause"] == "nudged logits") & width.index.str.contains(" CTS, code")
-]
+nudged_cts = width[width.index.str.contains("; CTS, code; nudged logits")]
 nudged_cts = nudged_cts.groupby("data")["width"].apply(lambda of: sorted(of.round(1)))
 assert [*nudged_cts] == [[0.0, 0.0, 0.0, 0.0], [0.2, 0.6]]  # as the story says
 caption = (
@@ -1190,24 +1120,19 @@ search changes nothing after the fifth sweep. The last change is in sweep {acros
 # ### Long-tailed data, which the paper does not use
 
 # %% tags=["hide-input", "nbval-check-output"]
-gap_after = {
-    key: abs(
-        gap_of_classes(
-            calibrator(key).fit(*tail_data.val)(tail_data.test.logits),
-            tail_data.test.labels,
-        )[0]
-    ).mean()
-    for key in (TS, CTS, "prior_correction")
-}
+gap_after = {}
+for key in (TS, CTS, "prior_correction"):
+    probs = calibrator(key).fit(*tail_data.val)(tail_data.test.logits)
+    gap_after[key] = abs(gap_of_classes(probs, tail_data.test.labels)[0]).mean()
 tail_ece, tail_nll = (of[of["stratum"] == TAIL] for of in (to_ts, nll_to_ts))
-assert average(tail_ece).below() == average(tail_nll).below() == "holds"
+assert mean_of(tail_ece).below() == mean_of(tail_nll).below() == "holds"
 prose(f"""
 On the long-tailed network of {{numref}}`fig-cts-problem` the classes really differ. Their mean gap is
 {gap_after[TS]:.1f} points with one temperature and still {gap_after[CTS]:.1f} with CTS. Correcting the prior (`prior_correction`)
 leaves {gap_after["prior_correction"]:.1f}. It is told that the test classes are equally frequent, which the two others are not.
 
 Averaged over the {len(tail_nll)} published networks for CIFAR-10-LT both scores are lower with CTS than with TS. The mean difference in ECE is
-{average(tail_ece):+.2f} points. That in NLL is {average(tail_nll, 1):+.3f} nats, which comes from {(tail_nll["value"] < -0.001).sum()} of them.
+{mean_of(tail_ece).percent:+.2f} points. That in NLL is {mean_of(tail_nll):+.3f} nats, which comes from {(tail_nll["value"] < -0.001).sum()} of them.
 """)
 
 # %% [markdown]
@@ -1227,18 +1152,14 @@ for split, n in product(range(n_splits), sizes):
     for name, method in (("TS-ECE", by_ece()), ("CTS", search())):
         method.fit(pool_logits[order[:n]], pool_labels[order[:n]])
         for part, images in (("fitted", order[:n]), ("held out", order[n_val:])):
-            probs = method(pool_logits[images])
-            draws[name, part, n, split] = 100 * ece(
-                probs, pool_labels[images], n_bins=n_bins
-            )
+            found = ece(method(pool_logits[images]), pool_labels[images], n_bins=n_bins)
+            draws[name, part, n, split] = 100 * found
 by_size = pd.Series(draws).unstack()
 _, ax = plt.subplots(figsize=(6.5, 2.8))
 for name in ("TS-ECE", "CTS"):
     color = plots.color_of(name.split("-")[0])
-    label = f"{name}, held out"
-    pictures.mean_band(
-        sizes, by_size.loc[name, "held out"], ax=ax, color=color, label=label
-    )
+    look = {"color": color, "label": f"{name}, held out"}
+    pictures.mean_band(sizes, by_size.loc[name, "held out"], ax=ax, **look)
     fitted = by_size.loc[name, "fitted"].mean(axis=1)
     ax.plot(sizes, fitted, ":", color=color, label=f"{name}, fitted images")
 ax.set(xscale="log", xlabel="images that choose the temperatures", ylabel="ECE (%)")
