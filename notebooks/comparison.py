@@ -27,7 +27,7 @@ budget = "smoke"  # every notebook takes it; here nothing is trained
 
 # %% tags=["hide-input"]
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +47,6 @@ from book.kit.results.difference_intervals import chance_of, interval_of
 from book.kit.results.evidence import KEEP_THE_PREDICTION
 from book.papers import mbls
 from calibkit import data, plots
-from calibkit.metrics.comparison import Estimate
 from calibkit.plots.class_values import label_points
 from calibkit.reporting.catalogue import need_of
 
@@ -90,24 +89,18 @@ third = results.load("third_party").query("source == 'calarena'")
 effects["chance"] = [chance_of(row) for row in effects.itertuples()]
 ours["network"] = over_networks.network_names(ours)
 third["network"] = over_networks.network_names(third)
-to_ts = select(
-    effects, TS
-)  # every method minus temperature scaling, on the same network
+to_ts = select(effects, TS)  # every method minus TS, on the same network
 by_network = to_ts[to_ts["metric"] == "ece"].groupby("network")["method"].agg(set)
 complete = [name for name, has in by_network.items() if set(CALIBRATORS) - {TS} <= has]
 assert all("," not in name for name in complete)  # trained with cross-entropy
-to_ts["group"] = np.select(
-    [to_ts["dataset"] == name for name in ("cifar10", "cifar100")],
-    ["balanced, K = 10", "balanced, K = 100"],
-    "other",
-)
-to_ts.loc[to_ts["dataset"] == "cifar10_lt", "group"] = "long-tailed, K = 10"
-to_ts.loc[to_ts["dataset"] == "cifar100_lt", "group"] = "long-tailed, K = 100"
+GROUPS = {
+    f"cifar{k}{ending}": f"{kind}, K = {k}"
+    for kind, ending in {"balanced": "", "long-tailed": "_lt"}.items()
+    for k in (10, 100)
+}
+to_ts["group"] = to_ts["dataset"].map(GROUPS).fillna("other")
 main = to_ts[to_ts["network"].isin(complete)]
 with_map = main[main["network"].isin(main.loc[main["method"] == MAP, "network"])]
-GROUPS = [
-    f"{kind}, K = {k}" for kind in ("balanced", "long-tailed") for k in (10, 100)
-] + ["other"]
 SCALE = {"ece": 100, "brier": 100, "nll": 1}
 SAID = {"ece": "ECE", "brier": "Brier score", "nll": "NLL"}
 UNIT = {"ece": "ECE, points", "nll": "NLL, nats"}
@@ -119,28 +112,30 @@ def called(network):
     """A network as a page shows it: "CIFAR-10, ResNet-20 (Brier)"."""
     network, whose, _ = network.partition(" (ours)")
     place, _, loss = network.partition(", ")
-    return (
-        ", ".join(map(shown, place.split("/")))
-        + (f" ({shown(loss)})" if loss else "")
-        + whose
-    )
+    trained = f" ({shown(loss)})" if loss else ""
+    return ", ".join(map(shown, place.split("/"))) + trained + whose
 
 
-def in_units(metric, numbers):
-    """Three numbers as an Estimate: in points, of the NLL in nats."""
-    return Estimate(*(SCALE.get(metric, 100) * x for x in numbers))
+def in_units(metric, estimate):
+    """In points, of the NLL in nats."""
+    return estimate if metric == "nll" else estimate.percent
 
 
 def difference(rows, metric):
     """The difference pooled over networks."""
     of = rows[rows["metric"] == metric]
-    return in_units(metric, results.difference_intervals.over_networks(of))
+    return in_units(metric, difference_intervals.over_networks(of))
 
 
 def text(estimate, metric):
     if np.isnan(estimate.value):
         return "–"
     return f"{estimate:+.3f}" if metric == "nll" else f"{estimate:+.2f}"
+
+
+def told(row, metric="ece"):
+    """The difference of a row as text, over test images, seeds and validation samples."""
+    return text(in_units(metric, interval_of(row)), metric)
 
 
 def counted(rows, words):
@@ -177,15 +172,13 @@ temperature.
 )
 
 # %% tags=["hide-input"]
-against = {}  # base -> CTS minus this base, with the words of the tests
+against = {}  # base and metric -> CTS minus this base, with the words of the tests
 for base in (TS_ECE, TS):
     rows = select(effects, base, method=CTS)
     rows = rows[rows["metric"].isin(list(UNIT))]
-    against[base] = rows.assign(word=beyond_chance(rows, level))
-by_ece, by_nll = (
-    against[base][against[base]["metric"] == metric]
-    for base, metric in ((TS_ECE, "ece"), (TS, "nll"))
-)
+    rows = rows.assign(word=beyond_chance(rows, level))
+    against |= {(base, metric): of for metric, of in rows.groupby("metric")}
+by_ece, by_nll = against[TS_ECE, "ece"], against[TS, "nll"]
 
 
 def published_of(rows):
@@ -196,20 +189,11 @@ def published_of(rows):
 of_tail = by_nll[by_nll["dataset"] == "cifar10_lt"]
 assert difference(of_tail, "nll").below() == "holds"
 lines = []
-for name, base, metric in (
-    ("ECE, minus TS", TS, "ece"),
-    ("ECE, minus TS-ECE", TS_ECE, "ece"),
-    ("NLL, minus TS", TS, "nll"),
-    ("NLL, minus TS-ECE", TS_ECE, "nll"),
-):
-    of = against[base][against[base]["metric"] == metric]
-    theirs = published_of(of)
-    cells = (
-        cell
-        for rows in (of[theirs], of[~theirs])
-        for cell in (text(difference(rows, metric), metric), tally(rows["word"]))
-    )
-    lines.append(unbroken(f"| {name} | {' | '.join(cells)} |"))
+for metric, base in product(UNIT, (TS, TS_ECE)):
+    of, cells = against[base, metric], [f"{SAID[metric]}, minus {CALIBRATORS[base]}"]
+    for rows in (of[published_of(of)], of[~published_of(of)]):
+        cells += [text(difference(rows, metric), metric), tally(rows["word"])]
+    lines.append(unbroken(f"| {' | '.join(cells)} |"))
 n_published = int(published_of(by_nll).sum())
 prose(f"""
 **Does CTS beat one temperature?** In likelihood it does not. In ECE it does on average over published
@@ -247,27 +231,19 @@ weights do next to nothing, CLS changes the ECE by {text(balanced, "ece")} point
 """)
 
 # %% tags=["hide-input", "nbval-check-output"]
-said, pairs = {}, []
 WIDE, WHITE = "cifar10/resnet8", "cifar10/resnet8_whitened"
 NEWS = "20newsgroups_random/gpool_cnn"
-for network in ("cifar10/resnet20", WIDE, WHITE, "cifar100/resnet8", NEWS):
-    of = {"loss": "mbls", "method": "identity"} | dict(
-        zip(("dataset", "model"), network.split("/"), strict=True)
-    )
-    pair = select(effects, "identity", mbls.WITHOUT_MARGIN, **of)
-    pairs.append(pair)
-    margin = pair.set_index("metric")
-    said[network] = {
-        metric: text(in_units(metric, interval_of(margin.loc[metric])), metric)
-        for metric in UNIT
-    }
-pairs = pd.concat(pairs)
-on_average = {
-    of: difference_intervals.over_networks(pairs[pairs["metric"] == of])
-    for of in ("ece", "nll")
-}
+of = {"loss": "mbls", "method": "identity"}
+pairs = select(effects, "identity", mbls.WITHOUT_MARGIN, **of)
+pairs["network"] = pairs["dataset"] + "/" + pairs["model"]
+five = ["cifar10/resnet20", WIDE, WHITE, "cifar100/resnet8", NEWS]
+pairs = pairs[pairs["network"].isin(five)]
+said = {network: {} for network in five}
+for row in pairs[pairs["metric"].isin(list(UNIT))].itertuples():
+    said[row.network][row.metric] = told(row, row.metric)
+on_average = {metric: difference(pairs, metric) for metric in UNIT}
 assert [mean.below() for mean in on_average.values()] == ["holds", "not decided"]
-on_average = {of: text(in_units(of, mean), of) for of, mean in on_average.items()}
+on_average = {metric: text(mean, metric) for metric, mean in on_average.items()}
 prose(f"""
 **Does the margin of MbLS beat no margin?** On two of five networks that we trained with both, and on average, whichever of the five is left out. Take the
 margin of the paper and, as there, a margin of 0 at half the weight. The first minus the second is
@@ -305,9 +281,8 @@ for method, how in HOW.items():
     lower = value - value[:, None] > np.hypot(seeds, images)
     apart[how] = pd.DataFrame(lower, of.index, of.index)
 
-    to_ce = select(
-        effects, method, "cross_entropy", method=method, metric="ece", **CELL
-    )
+    where = CELL | {"method": method, "metric": "ece"}
+    to_ce = select(effects, method, "cross_entropy", **where)
     for row in to_ce[to_ce["loss"].isin(of.index.drop("cross_entropy"))].itertuples():
         e = interval_of(row)  # over the images of every seed
         apart[how].loc["cross_entropy", row.loss] = e.above() == "holds"
@@ -384,11 +359,8 @@ rounds_up = sum(nll.value > 0.0015 for _, nll in fitted_ones)
 unclear = sum(ece.below() == "not decided" for ece, _ in fitted_ones)
 per_data = with_map.groupby("dataset")["network"].nunique()
 per_data = ", ".join(f"{shown(name)} ({n})" for name, n in per_data.items())
-both = [
-    names[key]
-    for key, of in on_map.items()
-    if all(estimate.below() == "holds" for estimate in of)
-]
+both = {key for key, of in on_map.items() if {e.below() for e in of} == {"holds"}}
+both = [name for key, name in names.items() if key in both]
 prose(f"""
 In NLL {rounds_up} of the {len(fitted_ones)} calibrators are worse than TS on average, by 0.002 nats or more, several of
 them only because of CamVid, text or CIFAR-100-LT. In ECE {unclear} of the intervals include
@@ -429,7 +401,7 @@ plt.show()
 def by_group(names, metric):
     """Pooled differences to TS as estimates: group of networks -> method -> estimate."""
     found = {}
-    for group in GROUPS:
+    for group in (*GROUPS.values(), "other"):
         of = main[main["group"] == group]
         found[f"{group} ({of['network'].nunique()})"] = {
             name: difference(of[of["method"] == key], metric)
@@ -479,10 +451,8 @@ def losses_beside(metric):
     """Losses minus cross-entropy with one temperature: (how, loss) -> interval, trainings."""
     found = {}
     for method, how in HOW.items():
-        rows = select(
-            effects, TS, "cross_entropy", method=method, metric=metric, **CELL
-        )
-        for row in rows.itertuples():
+        where = CELL | {"method": method, "metric": metric}
+        for row in select(effects, TS, "cross_entropy", **where).itertuples():
             if (row.loss, method) != ("cross_entropy", TS):
                 over_all = in_units(metric, interval_of(row))
                 found[how, row.loss] = over_all, row.n_seeds
@@ -505,10 +475,10 @@ of_how = {
 }
 lower = sum(words.count("holds") for words in of_how.values())
 higher = of_how[HOW["identity"]].count("does not hold")
-firsts = paper_tables.select(by_loss, method=TS).pivot(
-    index="loss", columns="metric", values="value"
-)[["ece", "adaptive_ece", "classwise_ece", "nll", "brier"]]
-firsts = int((firsts.idxmin() == "cross_entropy").sum())
+firsts = paper_tables.select(by_loss, method=TS)
+firsts = firsts.pivot(index="loss", columns="metric", values="value").idxmin()
+five = ["ece", "adaptive_ece", "classwise_ece", "nll", "brier"]
+firsts = int((firsts[five] == "cross_entropy").sum())
 after_ts = of_how[HOW[TS]].count("does not hold")
 prose(f"""
 Uncalibrated, {higher} of {len(of_how[HOW["identity"]])} losses, cross-entropy among them, are
@@ -524,28 +494,26 @@ ECE, NLL, Brier score). In ECE it is clearly below {after_ts} of the
 # that is lower by points.
 
 # %% tags=["hide-input"]
-ELSEWHERE = [
+ELSEWHERE = (
     "cifar100",
     "tiny_imagenet_20",
     "camvid",
     "20newsgroups",
     "20newsgroups_random",
-]
+)
 elsewhere = {}
-for dataset in ELSEWHERE:
-    for method, how in HOW.items():
-        of = select(effects, TS, "cross_entropy", method=method, dataset=dataset)
-        of = of[(of["loss"] != "cross_entropy") & of["metric"].isin(list(UNIT))]
-        words, in_ece = beyond_chance(of, level), of["metric"] == "ece"
-        best = next(of[in_ece].sort_values("value").itertuples())
-        elsewhere[shown(dataset), how] = {
-            f"ECE, {COUNTS_OF}": tally(words[in_ece]),
-            "lowest ECE": shown(best.loss).replace(
-                "part = conditional", "conditional part alone"
-            ),
-            "its difference": text(in_units("ece", interval_of(best)), "ece"),
-            f"NLL, {COUNTS_OF}": tally(words[~in_ece]),
-        }
+for dataset, (method, how) in product(ELSEWHERE, HOW.items()):
+    of = select(effects, TS, "cross_entropy", method=method, dataset=dataset)
+    of = of[(of["loss"] != "cross_entropy") & of["metric"].isin(list(UNIT))]
+    words, in_ece = beyond_chance(of, level), of["metric"] == "ece"
+    best = of[in_ece].sort_values("value").iloc[0]
+    lowest = shown(best.loss).replace("part = conditional", "conditional part alone")
+    elsewhere[shown(dataset), how] = {
+        f"ECE, {COUNTS_OF}": tally(words[in_ece]),
+        "lowest ECE": lowest,
+        "its difference": told(best),
+        f"NLL, {COUNTS_OF}": tally(words[~in_ece]),
+    }
 table(
     pd.DataFrame.from_dict(elsewhere, orient="index"),
     "On other data one loss is clearly better than cross-entropy with one temperature, label smoothing on CamVid in ECE, "
@@ -585,15 +553,10 @@ for network in [*ON_CIFAR10, "cifar100/resnet8"]:
     of = of[of["loss"].isin(of_five)]
     value = 100 * of.set_index(["loss", "method", "metric"])["value"]
     in_ece = of[of["metric"] == "ece"].set_index(["method", "loss"])
-    minus_ce = {
-        base: {
-            row.loss: text(in_units("ece", interval_of(row)), "ece")
-            for row in select(
-                effects, base, "cross_entropy", method="identity", metric="ece", **cell
-            ).itertuples()
-        }
-        for base in HOW
-    }
+    minus_ce, plain = {}, cell | {"method": "identity", "metric": "ece"}
+    for base in HOW:
+        rows = select(effects, base, "cross_entropy", **plain).itertuples()
+        minus_ce[base] = {row.loss: told(row) for row in rows}
     temperature = in_ece.loc[TS, "note"].str.extract(r"T = ([0-9.]+)", expand=False)
     for loss in [loss for loss in of_five if loss in temperature.index]:
         scale[network, loss] = float(temperature[loss])
@@ -620,7 +583,6 @@ gain = {net: on_each[called(net), "MbLS"]["minus CE"] for net, _ in scale}
 small, wide, white, deep, many = gain
 at = {"dataset": "cifar100", "model": "resnet8", "loss": "acls"}
 of_acls = select(effects, TS, "cross_entropy", method="identity", metric="nll", **at)
-of_acls = interval_of(of_acls.iloc[0])
 prose(f"""
 **The gain of MbLS over cross-entropy alone depends on the network.** MbLS minus
 cross-entropy is {gain[small]} points on the ResNet-20, {gain[deep]} on the
@@ -635,7 +597,7 @@ On CIFAR-100, where cross-entropy has an ECE of
 {on_each[called(many), "CE"]["ECE"]}%, MbLS minus cross-entropy is {gain[many]} points, though its
 *T* of {scale[many, "cross_entropy"]:.2f} is no higher there. Plain
 label smoothing does nearly as well, with {on_each[called(many), "LS"]["ECE"]}% against the {on_each[called(many), "MbLS"]["ECE"]}% of MbLS. ACLS comes as low as one temperature there,
-with an ECE of {on_each[called(many), "ACLS"]["ECE"]}%, but not in likelihood: {text(in_units("nll", of_acls), "nll")} nats.
+with an ECE of {on_each[called(many), "ACLS"]["ECE"]}%, but not in likelihood: {told(of_acls.iloc[0], "nll")} nats.
 
 After cross-entropy one temperature works on all five. After MbLS, with a temperature of its own, more error is left on each, counted without a test.
 
@@ -672,13 +634,12 @@ for name, keys in STRENGTHS.items():
     for key, said in keys.items():
         raw, scaled = (by_key.loc[(how, "ece", key)] for how in HOW)
         right = by_key.loc[("identity", "accuracy", key), "value"]
-        gap = in_units("ece", interval_of(to_scaled.loc[key]))
         tuned[said + ", chosen" * (key == chosen[name])] = {
             "trainings": f"{raw['n_seeds']:.0f}",
             "accuracy": f"{100 * right:.2f}",
             "val ECE": on_val[key],
             "ECE": f"{100 * raw['value']:.2f}",
-            "minus CE with TS": text(gap, "ece"),
+            "minus CE with TS": told(to_scaled.loc[key]),
             "ECE with TS": f"{100 * scaled['value']:.2f}",
             "NLL": f"{by_key.loc[('identity', 'nll', key), 'value']:.3f}",
         }
@@ -694,10 +655,9 @@ table(
 assert [*chosen.values()] == ["label_smoothing alpha=0.01", "mbls margin=10"]
 gaps = [interval_of(to_scaled.loc[key]) for key in chosen.values()]
 assert {gap.below() for gap in gaps} == {"not decided"}
-below, margin_below = (in_units("ece", gap) for gap in gaps)
 prose(f"""
 **The strength matters more than the loss.** The validation images choose the weakest setting of each, ε = 0.01 and *m* = 10.
-Left without a temperature, label smoothing is then {text(below, "ece")} points from cross-entropy with one, and MbLS {text(margin_below, "ece")}.
+Left without a temperature, label smoothing is then {gaps[0].percent:+.2f} points from cross-entropy with one, and MbLS {gaps[1].percent:+.2f}.
 So where strengths are tuned, this network has no winner among the three. A temperature is tuned without another training.
 A weaker setting still might be better: the choice is at the end of both grids.
 """)
@@ -723,23 +683,19 @@ A weaker setting still might be better: the choice is at the end of both grids.
 # The index is what the temperature is fitted by: the NLL, the NLL with equal class weights (bal), or CLS. The parts overlap: without equal weights, the weights of CLS alone bring some of the gain, too ({numref}`tbl-cls-paired`).
 
 # %% mystnb={"figure": {"caption": "Equal class weights bring most of the gain on long-tailed networks, and on top of them the weights of CLS add some. Test ECE in percent of one temperature (TS) and of class temperatures (CTS), fitted by NLL, with classes weighted equally, and by CLS.", "name": "fig-comparison-tail"}, "image": {"alt": "Rows of three marks, one row per network and calibrator: the mark for NLL lies far to the right of the other two on almost all rows; equal weights and CLS lie near each other."}} tags=["hide-input"]
-values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(
-    ["network", "method", "metric"]
-)
-values = values.set_index(["metric", "network", "method"])["value"]
+KEY = ["metric", "network", "method"]
+values = ours[ours["loss"].eq("cross_entropy")].drop_duplicates(KEY)
+values = values.set_index(KEY)["value"]
 tails = sorted(set(main["network"][main["dataset"].str.endswith("_lt")]))
 FITS = {"TS": (TS, TS), "CTS": (CTS, f"{CTS}:nll")}
-panel = {
-    (called(network), name): {
-        "fitted by NLL": 100 * values["ece", network, start],
-        "equal weights": 100 * values["ece", network, f"{key}:class_balanced"],
-        "CLS": 100 * values["ece", network, f"{key}:class_loss_scaling"],
-    }
-    for network in tails
-    for name, (key, start) in FITS.items()
-}
-panel = pd.DataFrame.from_dict(panel, orient="index")
-dumbbells({"long-tailed networks": panel}, list(panel.columns), xlabel="test ECE (%)")
+panel = {}
+for network, (name, (key, start)) in product(tails, FITS.items()):
+    keys = start, f"{key}:class_balanced", f"{key}:class_loss_scaling"
+    panel[called(network), name] = [100 * values["ece", network, key] for key in keys]
+columns = ["fitted by NLL", "equal weights", "CLS"]
+panel = pd.DataFrame.from_dict(panel, orient="index", columns=columns)
+panel.index = pd.MultiIndex.from_tuples(panel.index)
+dumbbells({"long-tailed networks": panel}, columns, xlabel="test ECE (%)")
 plt.show()
 
 # %% tags=["hide-input"]
@@ -787,10 +743,7 @@ for key, name in CURVES.items():
     of = select(effects, TS, method=key)
     of_curve[key] = of = of[of["metric"].isin([*UNIT, "brier"])]
     words[key] = beyond_chance(of, level)
-    kind_of_curve = np.where(
-        of["dataset"].str.endswith("_lt"), "long-tailed", "balanced"
-    )
-    kind_of_curve = np.where(published_of(of), "published, " + kind_of_curve, "ours")
+    kind_of_curve = stratum(of).where(published_of(of), "ours")
     for kind in ("published, balanced", "published, long-tailed", "ours"):
         chosen = kind_of_curve == kind
         rows[name, kind] = {("", "networks"): of["network"][chosen].nunique()}
@@ -924,9 +877,8 @@ table(
 )
 
 # %% tags=["hide-input"]
-of_nll = main[main["metric"] == "nll"].pivot(
-    index="network", columns="method", values="value"
-)
+of_nll = main[main["metric"] == "nll"]
+of_nll = of_nll.pivot(index="network", columns="method", values="value")
 of_nll = of_nll.assign(**{TS: 0.0})[[*CALIBRATORS, *CURVES]]
 with_one = of_nll[MAP].notna()  # networks with a curve
 of_nll = of_nll.fillna(np.inf)  # an infinite NLL
@@ -1019,35 +971,28 @@ GP calibration has {beside_map[GP]:.3f} and TS {beside_map[CALIBRATORS[TS]]:.3f}
 # else, and is measured once on the test images.
 
 # %% tags=["hide-input"]
-plain = ours[
-    (ours["method"] == "identity") & ours["network"].isin(set(to_ts["network"]))
-]
-wide = plain.drop_duplicates(["network", "source", "metric"]).pivot(
-    index=["dataset", "model", "source", "loss"], columns="metric", values="value"
-)
-one = ours[(ours["method"] == TS) & (ours["metric"] == "ece")].drop_duplicates(
-    ["network"]
-)
-one = one.set_index(["dataset", "model", "source", "loss"])["value"]
-described = pd.DataFrame(
-    {
-        "K": [data.DATASETS[name[0]].n_classes for name in wide.index],
-        "accuracy": 100 * wide["accuracy"],
-        "NLL": wide["nll"],
-        "ECE": 100 * wide["ece"],
-        "ECE after TS": 100 * one.reindex(wide.index),
-    },
-    index=wide.index,
-)
-of_losses = described.index.get_level_values("loss")
-described = described[of_losses.isin(["cross_entropy", "brier"])].reset_index()
-described["source"] = described["source"].str.removesuffix("-logits")
-described["network"] = [
-    shown(model) + ("" if loss == "cross_entropy" else f" ({shown(loss)})")
-    for model, loss in zip(described["model"], described["loss"], strict=True)
-]
+CELLS = ["dataset", "model", "source", "loss"]
+plain = paper_tables.select(ours, method="identity")
+plain = plain[plain["network"].isin(to_ts["network"])]
+wide = plain.drop_duplicates(["network", "source", "metric"])
+wide = wide.pivot(index=CELLS, columns="metric", values="value")
+one = paper_tables.select(ours, method=TS, metric="ece").drop_duplicates(["network"])
+wide["after TS"] = one.set_index(CELLS)["value"]
+described = {}
+for (dataset, model, source, loss), row in wide.iterrows():
+    if loss in ("cross_entropy", "brier"):
+        name = shown(model) + (" (Brier)" if loss == "brier" else "")
+        described[dataset, name, source] = {
+            "source": source.removesuffix("-logits"),
+            "K": data.DATASETS[dataset].n_classes,
+            "accuracy": 100 * row["accuracy"],
+            "NLL": row["nll"],
+            "ECE": 100 * row["ece"],
+            "ECE after TS": 100 * row["after TS"],
+        }
+described = pd.DataFrame.from_dict(described, orient="index").droplevel(2)
 table(
-    described.drop(columns=["model", "loss"]).set_index(["dataset", "network"]),
+    described.rename_axis(["dataset", "network"]),
     "The networks, uncalibrated. Accuracy and ECE in percent, NLL in nats. On CamVid over all pixels, "
     "but after TS over a hundred of each image",
     "tbl-comparison-networks",
@@ -1103,15 +1048,14 @@ table(
 
 
 # %% tags=["hide-input"]
-def as_text(found, metric):
-    """Estimates as text, a column per group."""
-    return pd.DataFrame(
-        {g: {n: text(e, metric) for n, e in of.items()} for g, of in found.items()}
-    )
+def ece_by_group(names):
+    """Pooled differences to TS in ECE as text, a column per group."""
+    found = by_group(names, "ece").items()
+    return pd.DataFrame({g: {n: text(of[n], "ece") for n in of} for g, of in found})
 
 
 table(
-    as_text(by_group(names, "ece"), "ece"),
+    ece_by_group(names),
     "In ECE, too, no calibrator is better than TS on every kind of network. Mean "
     "difference from TS in points [95% interval], number of networks in parentheses, of "
     "the increasing map and GP calibration two for CIFAR-100-LT",
@@ -1125,20 +1069,16 @@ table(
 # smoothing, the focal loss. And class temperatures can be searched without the constraint on the accuracy.
 
 # %% tags=["hide-input"]
-OBJECTIVES = {
-    "class_balanced": "equal weights",
-    "class_loss_scaling": "CLS",
-    "label_smoothing": "label smoothing",
-    "focal": "focal",
-}
+OBJECTIVES = {"class_balanced": "equal weights", "class_loss_scaling": "CLS"}
+OBJECTIVES |= {"label_smoothing": "label smoothing", "focal": "focal"}
 variants = {
-    f"{k}:{o}": (name, said)
-    for k, name in {TS: "TS", "ets": "ETS", "pts": "PTS", CTS: "CTS"}.items()
-    for o, said in OBJECTIVES.items()
+    f"{key}:{objective}": (CALIBRATORS[key], said)
+    for key in (TS, "ets", "pts", CTS)
+    for objective, said in OBJECTIVES.items()
 }
 variants[f"{CTS} accuracy_constraint=False"] = ("CTS", "unconstrained")
 table(
-    as_text(by_group(variants, "ece"), "ece"),
+    ece_by_group(variants),
     "Equal weights and CLS help all four calibrators on CIFAR-10-LT. ECE minus the ECE of TS "
     "fitted by NLL, in points [95% interval], number of networks in parentheses",
     "tbl-comparison-objectives",
@@ -1151,11 +1091,9 @@ table(
 # ### Class temperatures on every data set
 
 # %% tags=["hide-input", "nbval-check-output"]
-per_set = {}
-for head, rows, metric in (
-    ("NLL, minus TS", by_nll, "nll"),
-    ("ECE, minus TS-ECE", by_ece, "ece"),
-):
+per_set, heads = {}, {"NLL, minus TS": by_nll, "ECE, minus TS-ECE": by_ece}
+for head, rows in heads.items():
+    metric = head[:3].lower()
     kinds = {"all networks": rows, "published networks": rows[published_of(rows)]}
     for dataset, of in [*kinds.items(), *rows.groupby("dataset")]:
         per_set[head, shown(dataset)] = {
@@ -1184,15 +1122,8 @@ table(
 )
 
 # %% tags=["hide-input"]
-METRICS = {
-    "nll": "NLL",
-    "brier": "Brier",
-    "ece": "ECE",
-    "adaptive_ece": "adaptive ECE",
-    "classwise_ece": "class-wise ECE",
-    "mce": "MCE",
-    "ks_error": "KS",
-}
+METRICS = {"nll": "NLL", "brier": "Brier", "ece": "ECE", "adaptive_ece": "adaptive ECE"}
+METRICS |= {"classwise_ece": "class-wise ECE", "mce": "MCE", "ks_error": "KS"}
 
 
 def ranks_by(metric):
@@ -1206,12 +1137,11 @@ def ranks_by(metric):
 
 
 orders = {said: ranks_by(metric) for metric, said in METRICS.items()}
-between = pd.DataFrame(
-    {
-        a: {b: x.corrwith(y, axis=1).mean() for b, y in orders.items()}
-        for a, x in orders.items()
-    }
-)
+between = {
+    a: {b: x.corrwith(y, axis=1).mean() for b, y in orders.items()}
+    for a, x in orders.items()
+}
+between = pd.DataFrame(between)
 assert between.loc["NLL", "ECE"] < 0.7  # other orders
 table(
     between,
@@ -1270,36 +1200,20 @@ plt.show()
 # Three of them no paper prints, a LeNet-5 for each CIFAR and a ResNet-50 for CUB.
 
 # %% tags=["hide-input"]
-FAMILIES = {
-    "CIFAR-10": "cifar10",
-    "CIFAR-100": "cifar100",
-    "CUB": "cub200",
-    "SVHN": "svhn",
-    "ImageNet": "imagenet",
-}
-t = third[(third["metric"] == "nll") & ~scarce]
-t = t[t["dataset"].isin(list(FAMILIES.values()))]
+FAMILIES = ["cifar10", "cifar100", "cub200", "svhn", "imagenet"]
+t = third[(third["metric"] == "nll") & ~scarce & third["dataset"].isin(FAMILIES)]
 t = t.pivot(index=["dataset", "network"], columns="method", values="value")
 less = t.sub(t[TS], axis=0).drop(columns=TS)
 arena = {}
-for family, dataset in FAMILIES.items():
+for dataset in FAMILIES:
     of = less.loc[dataset].dropna(axis=1, how="all")
-    arena[family] = {
-        name: f"{of[name].mean():+.3f} "
-        f"({(of[name] < 0).sum()}/{of[name].notna().sum()})"
-        for name in of
+    means, below, known = of.mean(), (of < 0).sum(), of.notna().sum()
+    arena["CUB" if dataset == "cub200" else shown(dataset)] = {
+        name: f"{means[name]:+.3f} ({below[name]}/{known[name]})" for name in of
     }
-ARENA = {
-    "identity": "uncalibrated",
-    "ets": "ETS",
-    "bbq": "BBQ",
-    "cir": "CIR",
-    "catboost": "CatBoost",
-    "xgboost": "XGBoost",
-    "lightgbm": "LightGBM",
-    "venn_abers": "Venn–Abers",
-    "dirichlet": "Dirichlet",
-}
+ARENA = {"identity": "uncalibrated", "ets": "ETS", "bbq": "BBQ", "cir": "CIR"}
+ARENA |= {"catboost": "CatBoost", "xgboost": "XGBoost", "lightgbm": "LightGBM"}
+ARENA |= {"venn_abers": "Venn–Abers", "dirichlet": "Dirichlet"}
 arena = pd.DataFrame(arena).reindex(less.median().sort_values().index).fillna("")
 table(
     arena.rename(index=lambda name: ARENA.get(name, name.replace("_", " "))),
@@ -1318,21 +1232,18 @@ table(
 SAME = {key: key for key in ("identity", TS, "ets", "vector_scaling", "matrix_scaling")}
 SAME |= {"dirichlet": "dir_odir"}
 SAME |= {key: key for key in CALIBRATORS if key.startswith("structured_")}
-mine = ours[ours["source"] == "published-logits"].drop_duplicates(
-    ["network", "method", "metric"]
+mine, theirs = (
+    rows.drop_duplicates(KEY).set_index(KEY)["value"]
+    for rows in (ours[ours["source"] == "published-logits"], third)
 )
-mine = mine.set_index(["network", "method", "metric"])["value"]
-theirs = third.drop_duplicates(["network", "method", "metric"])
-theirs = theirs.set_index(["network", "method", "metric"])["value"]
-networks = sorted(set(third["network"]) & set(mine.index.get_level_values("network")))
+networks = sorted({*third["network"]} & {*mine.index.get_level_values("network")})
 twice = {}
-for network in networks:
-    for name, key in SAME.items():
-        row = twice.setdefault((called(network), CALIBRATORS[key]), {})
-        for metric in UNIT:
-            a, b = mine.get((network, key, metric)), theirs[network, name, metric]
-            row[SAID[metric], "ours"] = SCALE[metric] * (np.nan if a is None else a)
-            row[SAID[metric], "CalArena"] = SCALE[metric] * b
+for network, (name, key) in product(networks, SAME.items()):
+    row = twice[called(network), CALIBRATORS[key]] = {}
+    for metric in UNIT:
+        of_ours = mine.get((metric, network, key), np.nan)
+        row[SAID[metric], "ours"] = SCALE[metric] * of_ours
+        row[SAID[metric], "CalArena"] = SCALE[metric] * theirs[metric, network, name]
 twice = pd.DataFrame.from_dict(twice, orient="index")
 digits = {"ECE": "{:.2f}".format, "NLL": "{:.4f}".format}
 table(
@@ -1343,10 +1254,7 @@ table(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-apart_by = {
-    said: (twice[said, "ours"] - twice[said, "CalArena"]).abs().max()
-    for said in ("ECE", "NLL")
-}
+apart_by = {of: twice[of].diff(axis=1).abs().max(axis=None) for of in ("ECE", "NLL")}
 prose(f"""
 Do the packages agree? Yes for the uncalibrated network, TS and structured VS. The others
 differ by up to {apart_by["ECE"]:.2f} points of ECE and {apart_by["NLL"]:.3f} nats.
