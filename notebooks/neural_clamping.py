@@ -61,6 +61,7 @@ from book.kit.notebook.golden import recorded
 from book.kit.notebook.prose import prose
 from book.kit.notebook.table import table
 from book.kit.notebook.trained_network import trained
+from book.kit.results.csv_rows import select
 from book.kit.results.paired_differences import append_effects
 from calibkit import (
     Comparison,
@@ -72,6 +73,7 @@ from calibkit import (
 )
 from calibkit.calibrators.neural_clamping import entropy_gradient, theorem_delta
 from calibkit.metrics import ace, adaptive_ece, ece, entropy, nll
+from calibkit.metrics.comparison import Estimate
 from calibkit.objectives import Focal
 
 notebook.parameters(
@@ -131,9 +133,7 @@ def fit(on=net, **options):
 
 
 first = fit()
-printed = results.load("paper").query(
-    "paper == 'neural_clamping' and source == 'printed'"
-)
+printed = select(results.load("paper"), paper="neural_clamping", source="printed")
 wide = printed.pivot_table("value", ["table", "model", "method"], "metric", sort=False)
 
 # %% [markdown]
@@ -218,13 +218,9 @@ pictures.image(delta, ax=axes[1], title="perturbation δ", low=-reach, high=reac
 pictures.image(x + delta, ax=axes[2], title="x + δ", low=low, high=high)
 order = np.argsort(-raw[shown])[:10]
 after = first(model, test_x[shown : shown + 1]).numpy()[0]
-bars = {
-    "before": raw[shown, order],
-    f"after, T = {first.temperature:.2f}": after[order],
-}
-pictures.grouped_bars(
-    order, bars, ax=axes[3], colors=(plots.GREY, plots.color_of("NC"))
-)
+after = {f"after, T = {first.temperature:.2f}": after[order]}
+bars, colors = {"before": raw[shown, order]} | after, (plots.GREY, plots.color_of("NC"))
+pictures.grouped_bars(order, bars, ax=axes[3], colors=colors)
 axes[3].set(xlabel="class", ylabel="probability", title=f"label {test_y[shown]}")
 plt.show()
 
@@ -353,8 +349,7 @@ def max_entropy(z, y):
 some = np.flatnonzero(val_y < 10)
 true = val_z[some, val_y[some]]
 rival = np.where(np.arange(10) == val_y[some, None], -np.inf, val_z[some, :10]).max(1)
-closest = np.argsort(np.abs(true - rival))[:20]  # some of them right, some wrong
-some = some[closest]
+some = some[np.argsort(np.abs(true - rival))[:20]]  # some of them right, some wrong
 z, y = net.logits(val_x[some], first.delta)[:, :10], val_y[some]
 q, multiplier = max_entropy(z, y)
 T = TemperatureScaling().fit(z, y).temperature
@@ -391,10 +386,8 @@ reach = np.subtract(high, low)[:, None, None]  # the whole range of an input
 full = np.sign(h.numpy()) * reach
 SHARES = np.geomspace(1e-4, 1e-1, 7)
 at_zero = entropy(softmax(val_z, axis=1), val_y)
-added = [
-    entropy(softmax(net.logits(val_x, share * full), axis=1), val_y) - at_zero
-    for share in SHARES
-]
+shifted = [softmax(net.logits(val_x, share * full), axis=1) for share in SHARES]
+added = [entropy(p, val_y) - at_zero for p in shifted]
 promised = SHARES * (full * h.numpy()).sum()
 fig, ax = plt.subplots(figsize=(4.4, 2.5))
 ax.loglog(SHARES, promised, color=plots.BLACK, label="promised, $δ^⊤h$")
@@ -508,16 +501,15 @@ TRIED = {  # model, loss -> name
 }
 SAME_LOSS = "temperature_scaling:focal gamma="  # and what NC took on that network
 numbers, differences = (
-    paper_tables.select(every, dataset="cifar100").query("source != 'published-logits'")
+    select(every, dataset="cifar100").query("source != 'published-logits'")
     for every in (results.load("ours"), results.load_effects())
 )
-of_network, change, refitted = {}, {}, {}
+of_network, pairs_of, change, refitted = {}, {}, {}, {}
 for (of_model, loss), whose in TRIED.items():
-    of_network[whose] = paper_tables.select(numbers, model=of_model, loss=loss)
-    pairs = paper_tables.select(differences, model=of_model, loss=loss, base_loss=loss)
-    (refitted[whose],) = {
-        base for base in pairs["base_method"] if base.startswith(SAME_LOSS)
-    }
+    of_network[whose] = select(numbers, model=of_model, loss=loss)
+    pairs = select(differences, model=of_model, loss=loss, base_loss=loss)
+    pairs_of[whose], bases = pairs, pairs["base_method"]
+    (refitted[whose],) = {*bases[bases.str.startswith(SAME_LOSS)]}
     for start_name, key in STARTS.items():
         bases = {
             "TS": "temperature_scaling",
@@ -527,31 +519,34 @@ for (of_model, loss), whose in TRIED.items():
             "uncalibrated": "identity",
         }
         change[whose, start_name] = {
-            (base, metric): notebook.number(
-                pairs, method=key, base_method=base_key, metric=metric
-            )
+            (base, metric): notebook.number(rows, method=key, metric=metric)
             for base, base_key in bases.items()
+            for rows in [select(pairs, base_method=base_key)]
             for metric in ("ece", "nll", "accuracy")
         }
 gammas = {whose: float(of.removeprefix(SAME_LOSS)) for whose, of in refitted.items()}
+
+
+def measured(whose, method, metric="ece"):
+    """What was measured on a network, in percent or in nats."""
+    return notebook.number(of_network[whose], method=method, metric=metric).value
+
+
 held = {
     whose: {
-        "accuracy": notebook.number(of, method="identity", metric="accuracy").value,
-        "uncalibrated ECE": notebook.number(of, method="identity", metric="ece").value,
-        "chosen γ": f"{gammas[whose]:g}",
-        "so it tests": "NC (FL)" if gammas[whose] else "NC (CE)",
+        "accuracy": measured(whose, "identity", "accuracy"),
+        "uncalibrated ECE": measured(whose, "identity"),
+        "chosen γ": f"{gamma:g}",
+        "so it tests": "NC (FL)" if gamma else "NC (CE)",
     }
-    for whose, of in of_network.items()
+    for whose, gamma in gammas.items()
 }
-of_paper = wide.loc["1"].xs("identity", level="method")
-held |= {
-    f"{display_names.shown(key)}, in the paper": {
-        "accuracy": row["accuracy"],
-        "uncalibrated ECE": 100 * row["ece"],
-        "chosen γ": "not printed",
-        "so it tests": "both",
-    }
-    for key, row in of_paper.loc[["resnet110"]].iterrows()
+of_paper = wide.loc["1", "resnet110", "identity"]
+held["ResNet-110, in the paper"] = {
+    "accuracy": of_paper["accuracy"],
+    "uncalibrated ECE": 100 * of_paper["ece"],
+    "chosen γ": "not printed",
+    "so it tests": "both",
 }
 table(
     pd.DataFrame.from_dict(held, orient="index"),
@@ -632,11 +627,8 @@ plt.xlabel("test ECE of NC minus TS (points)")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-lead_over = {
-    key: 100 * (of[key] - of["temperature_scaling"])
-    for of in [wide["ece"].loc["1"].unstack("method").loc["resnet110"]]
-    for key in ("neural_clamping", "neural_clamping:nll")
-}
+lead_over = wide["ece"].loc["1", "resnet110"]
+lead_over = 100 * (lead_over - lead_over["temperature_scaling"])
 within = sum(
     of["TS", "ece"].low < lead_over["neural_clamping"] < of["TS", "ece"].high
     for of in change.values()
@@ -666,17 +658,14 @@ COLUMNS = {
     "NC": "neural_clamping",
 }
 errors = {
-    f"{whose} (γ = {gammas[whose]:g})": {
-        head: notebook.number(
-            of_network[whose], method=key or refitted[whose], metric="ece"
-        ).value
-        for head, key in COLUMNS.items()
+    f"{whose} (γ = {gamma:g})": {
+        head: measured(whose, key or refitted[whose]) for head, key in COLUMNS.items()
     }
-    for whose in TRIED.values()
+    for whose, gamma in gammas.items()
 }
 of_56 = TRIED["resnet56_b", "cross_entropy"]
-of_three = notebook.number(of_network[of_56], method="neural_clamping", metric="ece")
-of_three = of_three.value - change[of_56, "random"]["TS", "ece"].value
+of_three = measured(of_56, "neural_clamping")
+of_three -= change[of_56, "random"]["TS", "ece"].value
 table(
     pd.DataFrame.from_dict(errors, orient="index"),
     "With or without the shift, we see no clear difference in ECE. Test ECE in percent on CIFAR-100, "
@@ -688,15 +677,10 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 part = wide["ece"].loc["3", "resnet110"]
 saved = 1 - part["neural_clamping"] / part["neural_clamping part=output"]
-both_in = sum(
-    of["joint", "ece"].low
-    < -saved
-    * notebook.number(
-        of_network[whose], method=f"{STARTS[name]} part=output", metric="ece"
-    ).value
-    and of["joint", "ece"].high > 0
-    for (whose, name), of in change.items()
-)
+both_in = 0
+for (whose, name), of in change.items():
+    gain = saved * measured(whose, f"{STARTS[name]} part=output")
+    both_in += of["joint", "ece"].low < -gain and of["joint", "ece"].high > 0
 prose(f"""
 In the paper's ablation the shift saves {saved:.0%} of the ECE that the joint *T* leaves. We cannot refute that.
 {"All" if both_in == len(change) else f"{both_in} of"} our {len(change)} intervals for this difference include both no gain at all and
@@ -715,27 +699,19 @@ def left_of_start():
     """Of one fit: how long its perturbation is, along that of the start, and the NLL."""
     on = trained("cifar100/resnet20-cross_entropy-s0", "reduced", "cpu")
     whole = AT_BUDGET["reduced"]
-    stages = {
-        "none": whole | {"init": "zero", "epochs": 0},
-        "start": whole | {"epochs": 0},
-        "end": whole,
-    }
+    stages = {"none": {"init": "zero", "epochs": 0}, "start": {"epochs": 0}, "end": {}}
     deltas = {
-        k: NeuralClamping(**o).fit(on.model, *on.val).delta for k, o in stages.items()
+        stage: NeuralClamping(**whole | of).fit(on.model, *on.val).delta
+        for stage, of in stages.items()
     }
     begun, found = deltas["start"], {}
     for stage, delta in deltas.items():
         val, test = (on.logits(images, delta) for images in (on.val[0], on.test[0]))
         length = np.linalg.norm(delta)
-        along = (
-            (delta * begun).sum() / (length * np.linalg.norm(begun)) if length else 0
-        )
+        along = (delta * begun).sum() / np.linalg.norm(begun)
+        found[stage] = {"length": length, "cosine": along / length if length else 0}
         alone = TemperatureScaling().fit(val, on.val[1])
-        found[stage] = {
-            "length": length,
-            "cosine": along,
-            "nll": nll(alone(test), on.test[1]),
-        }
+        found[stage]["nll"] = nll(alone(test), on.test[1])
     return pd.DataFrame(found).T
 
 
@@ -955,13 +931,10 @@ paper_tables.paper_table(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-entropies = {
-    key: notebook.number(
-        of_network["ResNet-20, trained here"], method=key, metric="entropy"
-    ).value
+of_ts, of_random, of_theorem = (
+    measured("ResNet-20, trained here", key, "entropy")
     for key in ("temperature_scaling", *STARTS.values())
-}
-of_ts, of_random, of_theorem = entropies.values()
+)
 assert of_theorem < of_ts < of_random  # as the text says
 prose(f"""
 The entropy of NC (CE) is above that of TS here ({of_random:.4f} against {of_ts:.4f}) and below it in print. The sign comes from the
@@ -993,19 +966,14 @@ paper_tables.paper_table(
 
 # %% tags=["hide-input", "nbval-check-output"]
 leads = {}
-for metric in ("ece", "adaptive_ece"):
-    of = 100 * printed[
-        printed["table"].isin(["1", "2"]) & (printed["metric"] == metric)
-    ].pivot(index=["dataset", "model"], columns="method", values="value")
-    on_logits = of.loc[:, ~of.columns.str.startswith("neural_clamping")]
-    against = {
-        "NC (CE) minus TS": of["neural_clamping:nll"] - of["temperature_scaling"],
-        "NC (FL) minus TS": of["neural_clamping"] - of["temperature_scaling"],
-        "NC (FL) minus the best": of["neural_clamping"] - on_logits.min(axis=1),
-    }
-    leads |= {
-        (display_names.shown(metric), head): values for head, values in against.items()
-    }
+for metric, said in {"ece": "ECE", "adaptive_ece": "AECE"}.items():
+    of = select(printed[printed["table"].isin(["1", "2"])], metric=metric)
+    of = 100 * of.pivot(index=["dataset", "model"], columns="method", values="value")
+    best = of.loc[:, ~of.columns.str.startswith("neural_clamping")].min(axis=1)
+    fl, ts = of["neural_clamping"], of["temperature_scaling"]
+    leads[said, "NC (CE) minus TS"] = of["neural_clamping:nll"] - ts
+    leads[said, "NC (FL) minus TS"] = fl - ts
+    leads[said, "NC (FL) minus the best"] = fl - best
 leads = pd.DataFrame(leads)
 same_loss, over_ts, lead = (
     leads["ECE", head].round(2)
@@ -1056,7 +1024,7 @@ would have found one as good as *T*\\*.
 # %% tags=["hide-input", "nbval-check-output"]
 def with_spread(rows, method, metric="ece"):
     """In percent, the entropy in nats, ± the standard deviation over fits or draws."""
-    (row,) = paper_tables.select(rows, method=method, metric=metric).itertuples()
+    (row,) = select(rows, method=method, metric=metric).itertuples()
     scale, digits = (1, 4) if metric == "entropy" else (100, 2)
     spread = "" if np.isnan(row.std) else f" ± {scale * row.std:.{digits}f}"
     return f"{scale * row.value:.{digits}f}{spread}"
@@ -1066,8 +1034,7 @@ tried = {}
 for (whose, start_name), of in change.items():
     heads = {"uncalibrated": "identity", "TS": "temperature_scaling"}
     heads["NC"] = STARTS[start_name]
-    mine = of_network[whose]
-    row = {head: with_spread(mine, method) for head, method in heads.items()}
+    row = {head: with_spread(of_network[whose], key) for head, key in heads.items()}
     row |= {
         "minus TS": f"{of['TS', 'ece']:+.2f}",
         "minus TS-ECE": f"{of['TS-ECE', 'ece']:+.2f}",
@@ -1114,18 +1081,19 @@ logit of the labels is {missed:.2f}. Lemma 1 asks for 0.
 # halves of the public networks. It is one fit a row, at the $\gamma$ chosen for that network. The other tables have $\lambda = 0.1$ for
 # the ResNet-56, which costs less NLL than 0.01.
 
+
 # %% tags=["hide-input", "nbval-check-output"]
+def minus_ts(row, metric):
+    """With its interval, in points."""
+    return Estimate(*row[[metric, f"{metric} low", f"{metric} high"]]).percent
+
+
 shown_control = {}
 for name, row in control.iterrows():
     shown_control[name] = {
-        f"{head} minus TS": f"{scale * row[metric]:+.{digits}f} "
-        f"[{scale * row[f'{metric} low']:+.{digits}f}, {scale * row[f'{metric} high']:+.{digits}f}]"
-        for head, metric, scale, digits in (
-            ("ECE", "ece", 100, 2),
-            ("NLL", "nll", 1, 3),
-            ("accuracy", "accuracy", 100, 2),
-        )
-    } | {
+        "ECE minus TS": f"{minus_ts(row, 'ece'):+.2f}",
+        "NLL minus TS": nll_of(row),
+        "accuracy minus TS": f"{minus_ts(row, 'accuracy'):+.2f}",
         "length of δ": f"{row['length before']:.2f} → {row['length after']:.2f}",
         "loss at δ = 0": f"{row['loss without']:.3f}",
         "loss, start → end": f"{row['loss before']:.2f} → {row['loss after']:.3f}",
@@ -1186,15 +1154,13 @@ test_probs = {g: c(model, test_x).numpy() for g, c in sweep.items()}
 test_ece = [100 * ece(p, test_y, n_bins=n_bins) for p in test_probs.values()]
 fig, axes = plt.subplots(1, 3, figsize=(7, 2.5))
 color = plots.color_of("NC")
-axes[0].plot(
-    GAMMAS, list(val_ece.values()), "o--", color=plots.GREY, label="calibration"
-)
+look = {"color": plots.GREY, "label": "calibration"}
+axes[0].plot(GAMMAS, list(val_ece.values()), "o--", **look)
 axes[0].plot(GAMMAS, test_ece, "s-", color=color, label="test")
 axes[0].legend()
 axes[1].plot(GAMMAS, [c.loss_curve[-1] for c in sweep.values()], "o-", color=color)
-axes[2].plot(
-    GAMMAS, [entropy(p, test_y) for p in test_probs.values()], "s-", color=color
-)
+entropies = [entropy(p, test_y) for p in test_probs.values()]
+axes[2].plot(GAMMAS, entropies, "s-", color=color)
 titles = ("ECE (%)", "loss in the last epoch", "entropy (nats)")
 for ax, title in zip(axes, titles, strict=True):
     ax.set(title=title, xlabel="γ")
@@ -1202,25 +1168,23 @@ plt.show()
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def with_interval(row):
-    """An ECE in percent with its interval."""
-    return f"{100 * row.value:.2f} [{100 * row.low:.2f}, {100 * row.high:.2f}]"
+def ece_at(of, gamma):
+    """In percent, with its interval."""
+    return f"{Estimate(*of.loc[gamma, ['value', 'low', 'high']]).percent:.2f}"
 
 
 of_gammas = {whose: swept[whose, "ece"] for whose in TRIED.values()}
 lowest = {whose: of["value"].idxmin() for whose, of in of_gammas.items()}
+rows = {
+    whose: {
+        "γ of the lowest test ECE": f"{lowest[whose]:g}",
+        "ECE at γ = 0": ece_at(of, 0.0),
+        "ECE at γ = 1": ece_at(of, 1.0),
+    }
+    for whose, of in of_gammas.items()
+}
 table(
-    pd.DataFrame(
-        {
-            "γ of the lowest test ECE": {k: f"{v:g}" for k, v in lowest.items()},
-            "ECE at γ = 0": {
-                k: with_interval(of.loc[0.0]) for k, of in of_gammas.items()
-            },
-            "ECE at γ = 1": {
-                k: with_interval(of.loc[1.0]) for k, of in of_gammas.items()
-            },
-        }
-    ),
+    pd.DataFrame.from_dict(rows, orient="index"),
     "On both public networks the focal loss with γ = 1, the largest tried, has a lower ECE than γ = 0. "
     "One fit for each γ at λ = 0.01, test ECE in percent [95% interval], CIFAR-100",
     "tbl-nc-gamma",
@@ -1256,11 +1220,11 @@ On `{network}`, the ECE on the calibration images chooses *γ* = {gamma:g} and *
 # and a badge next to a printed one is that of TS. NC (CE) and NC (FL) are fitted to the NLL and to the focal loss.
 
 # %% tags=["hide-input", "nbval-check-output"]
+theorem = {"init": "theorem", "input_range": net.input_range}
 options = {
     "neural_clamping:nll": {"objective": Focal(gamma=0.0), "weight": weight},
     "neural_clamping": CHOSEN,
-    "neural_clamping init=theorem": CHOSEN
-    | {"init": "theorem", "input_range": net.input_range},
+    "neural_clamping init=theorem": CHOSEN | theorem,
 }
 
 
@@ -1314,11 +1278,9 @@ by_label |= {
     "joint T without δ": only_t["neural_clamping"],
     "refitted T (TS, focal)": focal_ts,
 }
-text = restarts.mean_and_spread(
-    restarts.measured(by_label, answers, FIVE, n_bins=n_bins)
-)
+found = restarts.measured(by_label, answers, FIVE, n_bins=n_bins)
 table(
-    text.reindex(list(by_label)),
+    restarts.mean_and_spread(found).reindex(list(by_label)),
     "On digits all methods are close. Mean ± standard deviation over the fits, in percent, "
     "the entropy in nats",
     "tbl-nc-digits",
@@ -1396,16 +1358,14 @@ FIGURE_3 = {  # printed: means and standard deviations over 5 runs; it has no ac
     "random": ("0.9981 ± 0.0009", "0.86 ± 0.12", "0.96 ± 0.14", "0.18 ± 0.00"),
     "Theorem 1": ("0.9983 ± 0.0004", "0.87 ± 0.04", "0.96 ± 0.05", "0.18 ± 0.00"),
 }
-starts = {
-    f"{whose}, {name} start": {
-        metric: with_spread(of_network[whose], key, metric) for metric in FIVE
-    }
-    for whose in ("ResNet-20, trained here", "ResNet-20 with LS, trained here")
-    for name, key in STARTS.items()
-} | {
-    f"ResNet-110, in the paper, {name} start": dict(zip(FIVE[1:], of, strict=True))
-    for name, of in FIGURE_3.items()
-}
+starts = {}
+for whose in ("ResNet-20, trained here", "ResNet-20 with LS, trained here"):
+    for name, key in STARTS.items():
+        row = {metric: with_spread(of_network[whose], key, metric) for metric in FIVE}
+        starts[f"{whose}, {name} start"] = row
+for name, of in FIGURE_3.items():
+    row = dict(zip(FIVE[1:], of, strict=True))
+    starts[f"ResNet-110, in the paper, {name} start"] = row
 table(
     pd.DataFrame.from_dict(starts, orient="index").fillna("–"),
     "The start of Theorem 1 has less spread, here as in print. Mean ± standard deviation over five fits, CIFAR-100, in "
@@ -1432,33 +1392,18 @@ for ax, metric, title in zip(axes.flat, FIVE[1:], titles, strict=True):
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-between = {
-    (whose, metric): notebook.number(
-        paper_tables.select(differences, model=of_model, loss=loss, base_loss=loss),
-        method=STARTS["Theorem 1"],
-        base_method=STARTS["random"],
-        metric=metric,
-    )
-    for (of_model, loss), whose in TRIED.items()
-    for metric in ("ece", "entropy", "accuracy")
-}
-clear = {
-    metric: [
-        d for (_, of), d in between.items() if of == metric and not d.low <= 0 <= d.high
+starts = {"method": STARTS["Theorem 1"], "base_method": STARTS["random"]}
+clear = {}
+for metric in ("ece", "entropy", "accuracy"):
+    all_four = [
+        notebook.number(of, metric=metric, **starts) for of in pairs_of.values()
     ]
-    for metric in ("ece", "entropy", "accuracy")
-}
+    clear[metric] = [d for d in all_four if not d.low <= 0 <= d.high]
 assert (len(clear["ece"]), len(clear["entropy"])) == (0, 4)  # as the text says
 fell = [-d.value for d in clear["entropy"]]
-(in_print,) = paper_tables.select(
-    printed[printed["table"] == "1"],
-    model="resnet110",
-    method="neural_clamping",
-    metric="accuracy",
-)["std"]
-(of_ours,) = paper_tables.select(
-    of_network["ResNet-20, trained here"], method="neural_clamping", metric="accuracy"
-)["std"]
+where = {"method": "neural_clamping", "metric": "accuracy"}
+(in_print,) = select(printed, table="1", model="resnet110", **where)["std"]
+(of_ours,) = select(of_network["ResNet-20, trained here"], **where)["std"]
 prose(f"""
 In ECE the two starts differ clearly on none of the four networks. The entropy is clearly lower from Theorem 1 on all four, by
 {min(fell):.2f} to {max(fell):.2f} nats, where the paper prints a difference of 0.0002. The spread can be compared on the two networks trained
@@ -1511,10 +1456,8 @@ fig, ax = plt.subplots(figsize=(5.4, 3.1))
 ends = np.array([0, 150])
 ax.fill_between(ends, ends, 150, color=plots.RED, alpha=0.1, linewidth=0)
 ax.plot(ends, ends, color=plots.BLACK, linewidth=0.8)
-for label, rows, color in (
-    ("other methods", ~of_matrix, plots.GREY),
-    ("matrix scaling", of_matrix, plots.RED),
-):
+for label, color in {"other methods": plots.GREY, "matrix scaling": plots.RED}.items():
+    rows = of_matrix == (label == "matrix scaling")
     ax.plot(100 * bound[rows], 100 * wide["ece"][rows], "o", color=color, label=label)
 for (_, key, _), at_most in bound[broken].items():
     y = 100 * wide["ece"][broken].xs(key, level="model").iloc[0]
@@ -1531,14 +1474,13 @@ ax.legend(loc="center right")
 plt.show()
 
 # %% tags=["hide-input", "nbval-check-output"]
-impossible = pd.DataFrame(
-    {
-        "ECE as printed": 100 * wide["ece"],
-        "ECE at most": 100 * bound,
-        "accuracy as printed": wide["accuracy"],
-        "accuracy at most": 100 * (1 - wide["ece"] + rest),
-    }
-)[broken].drop_duplicates()
+impossible = {
+    "ECE as printed": 100 * wide["ece"],
+    "ECE at most": 100 * bound,
+    "accuracy as printed": wide["accuracy"],
+    "accuracy at most": 100 * (1 - wide["ece"] + rest),
+}
+impossible = pd.DataFrame(impossible)[broken].drop_duplicates()
 table(
     impossible.droplevel("table"),
     "These printed rows cannot be right. In percent, with the bound from the rest of the row",
@@ -1637,8 +1579,6 @@ if record and budget != "smoke":
     pairs = [(key, base) for key in probs for base in bases]
     pairs += [(key, f"{key} part=output") for key in STARTS.values()]
     pairs.append((STARTS["Theorem 1"], STARTS["random"]))
-    pairs += [
-        (f"neural_clamping part={part}", "identity") for part in ("input", "output")
-    ]
+    pairs += [(f"neural_clamping part={of}", "identity") for of in ("input", "output")]
     rows = restarts.differences(every, pairs, answers, n_bins=n_bins, **cell)
     print(f"{append_effects(rows)} rows of effects.csv are new or different")
