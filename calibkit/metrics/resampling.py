@@ -185,7 +185,12 @@ def resampled(
     """Each metric on the sample itself, as ``evaluate`` gives it, and on each draw; own functions get tensors."""
     n_resamples, n_bins = check_draws("n_resamples", n_resamples), check_bins(n_bins)
     rng = np.random.default_rng(check_int("seed", seed, 0))
-    counts = draws(len(sample), n_resamples, rng, groups)
+    group = None
+    if groups is not None:
+        distinct, group = check_groups(groups, len(sample))
+        if len(distinct) < 2:
+            raise expected("groups", "of two or more values, to be drawn from", "one value")
+    counts = draws(len(sample), n_resamples, rng, group)
 
     def weights(block: slice) -> Tensor:
         drawn = torch.from_numpy(np.stack(list(islice(counts, block.stop - block.start))))
@@ -203,7 +208,6 @@ def resampled(
     statistics = {name: metric.statistic(sample, n_bins) for name, metric in known.items()}
     drawn = in_blocks(statistics, resamples)
     null = {name: np.empty(0) if metric.is_error else None for name, metric in known.items()}
-    group = None if groups is None else check_groups(groups, len(sample))[1]
     null |= null_draws(sample, known, n_resamples, np.random.default_rng([1, seed]), n_bins, group)
     found: dict[str, Resampled] = {}
     for name, metric in known.items():
@@ -229,11 +233,11 @@ def in_container(
     return {name: lambda p, y, own=own: own(like(p, probs), like(y, probs)) for name, own in metrics.items()}
 
 
-def draws(n: int, n_resamples: int, rng: np.random.Generator, groups: Array | None = None) -> Iterator[np.ndarray]:
-    """How often each of ``n`` rows is in a resample: (n,) integers, for each of the resamples."""
-    if groups is not None:
-        distinct, group = check_groups(groups, n)
-        if len(distinct) < 2:
-            raise expected("groups", "of two or more values, to be drawn from", "one value")
-        return (times[group] for times in draws(len(distinct), n_resamples, rng))
+def draws(n: int, n_resamples: int, rng: np.random.Generator, group: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """How often each of ``n`` rows is in a resample: (n,) integers, for each of the resamples.
+
+    With the number ``group`` (n,) of the group of each row whole groups are drawn.
+    """
+    if group is not None:
+        return (times[group] for times in draws(group.max() + 1, n_resamples, rng))
     return (np.bincount(rng.integers(0, n, size=n), minlength=n) for _ in range(n_resamples))
