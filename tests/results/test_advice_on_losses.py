@@ -7,6 +7,7 @@ from book.kit.notebook.over_networks import APART, select, stratum
 from book.kit.results.claims import ledger
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
+from book.kit.sphinx import frontpage
 from book.kit.sphinx.others_calibrators import MANY, less, wide
 from book.papers import PAPERS
 
@@ -268,3 +269,18 @@ def test_the_increasing_map_in_the_comparison():
     brier = rows[(rows["loss"] == "brier") & (rows["source"] == "published-logits")]
     assert -0.1 < over_networks(brier).value < -0.02 and over_networks(brier).below() == "holds"
     assert (rows["dataset"] == "cifar100_lt").sum() == 2
+
+
+def test_what_five_metrics_say_of_the_proposals_in_the_comparison():
+    metrics = ("ece", "adaptive_ece", "classwise_ece", "brier", "nll")
+    found = {metric: frontpage.proposals(metric) for metric in metrics}
+    sides = {name.split(" (")[0]: [found[metric][name].below() for metric in metrics] for name in found["ece"]}
+    assert [name for name, said in sides.items() if {*said} == {"holds"}] == [
+        "CLS, published, long-tailed",
+        "CLS, ours, long-tailed",
+    ]
+    assert [name for name, said in sides.items() if {*said} >= {"holds", "does not hold"}] == [
+        "CTS, published, balanced"
+    ]
+    otherwise = ["does not hold"] * 3 + ["not decided", "does not hold"]
+    assert sides["MbLS, ours, balanced"] == sides["ACLS, ours, balanced"] == otherwise

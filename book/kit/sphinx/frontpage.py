@@ -81,8 +81,9 @@ def beside_one_temperature(method: str, loss: str | None, metric: str) -> dict[s
     """
     of_loss = {} if loss is None else {"loss": loss}
     rows = select(differences(), BASE, loss and CE, method=method, **of_loss)
-    rows = rows[~rows["loss"].str.contains("margin=") & rows["metric"].isin(METRICS)]
-    whole = rows.groupby(["network", "source", "budget"])["metric"].transform("nunique") == len(METRICS)
+    rows = rows[~rows["loss"].str.contains("margin=")]
+    of_network = [rows[name] for name in ("network", "source", "budget")]
+    whole = rows["metric"].isin(METRICS).groupby(of_network).transform("sum") == len(METRICS)
     rows = rows[whole & (rows["metric"] == metric)]
     of = dict([*rows.groupby(stratum(rows))])
     return {name: of[name] for name in STRATA if name in of}
