@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -40,15 +41,14 @@ class Skipped(nn.Sequential):
 
 
 def train_layers(name: str, folder, *, devices: int = 1, nodes: int = 1) -> None:
-    """By a loss; by cross-entropy with CutMix ("cutmix"), or of a network with a skipped layer ("skipped")."""
+    """By a loss; by cross-entropy with CutMix or CaPE ("cutmix", "cape"), or of a network with a skipped layer."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     layers = [nn.Conv2d(1, 8, 3, 2), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)]
     if name == "skipped":
         layers.insert(4, Skipped(nn.Linear(72, 72)))
-    recipe = Recipe(
-        2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true", cutmix=float(name == "cutmix")
-    )  # 31 rows remain
+    recipe = Recipe(2, batch_size=51, lr=0.05, milestones=(), augment="none", precision="64-true")  # 31 rows remain
+    recipe = replace(recipe, cutmix=float(name == "cutmix"), cape_bins=7 * (name == "cape"), cape_every=2)
     loss = LOSSES.get(name, LOSSES["cross_entropy"])(**({"n_samples": 1000} if name == "crl" else {}))
     network = nn.Sequential(*layers).double()
     fit(network, loss, "digits", recipe, folder=folder, device="cpu", devices=devices, nodes=nodes)

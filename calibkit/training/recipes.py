@@ -37,6 +37,8 @@ class Recipe:
         cutmix: share of the batches that are mixed by CutMix (Yun et al. 2019); see ``calibkit.training.batches.Mix``.
         dropout: rate of Monte-Carlo dropout before the last layer; see ``calibkit.models.mc_dropout``.
         passes: its stochastic passes for a prediction.
+        cape_bins: bins of CaPE (Liu et al. 2022); 0: none; see ``calibkit.training.cape``.
+        cape_every: epochs of which the last is trained towards the accuracy of the bins.
     """
 
     epochs: int
@@ -58,6 +60,8 @@ class Recipe:
     cutmix: float = 0.0
     dropout: float = 0.0
     passes: int = 10
+    cape_bins: int = 0
+    cape_every: int = 6
 
     def __post_init__(self) -> None:
         """Check every value; milestones may come as a list, as from a file."""
@@ -79,6 +83,8 @@ class Recipe:
         check_real("cutmix", self.cutmix, 0.0, 1.0)
         check_real("dropout", self.dropout, 0.0, 0.9)
         check_int("passes", self.passes, 1)
+        check_int("cape_bins", self.cape_bins, 0)
+        check_int("cape_every", self.cape_every, 1)
         if self.n_tokens is not None:
             check_int("n_tokens", self.n_tokens, 1)
         check_choice("vectors", self.vectors, (None, "glove"))
@@ -196,8 +202,13 @@ MODEL_SETTINGS: dict[tuple[str, str, str], dict[str, Any]] = {
 }
 
 #: Trainings of ACLS Table B that are cross-entropy with a change of the recipe, and go by names of their own. CutMix's
-#: code mixes half of the batches of CIFAR; ACLS names no setting of either, and there is none for dropout in a ResNet.
-VARIANTS: dict[str, dict[str, float]] = {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
+#: code mixes half of the batches of CIFAR, that of CaPE has ten bins in every sixth epoch, and a ResNet has no dropout;
+#: ACLS names no setting of the three.
+VARIANTS: dict[str, dict[str, float]] = {
+    "cutmix": {"cutmix": 0.5},
+    "mc_dropout": {"dropout": 0.1, "passes": 10},
+    "cape_bin": {"cape_bins": 10, "cape_every": 6},
+}
 
 
 def papers_of(dataset: str) -> list[str]:

@@ -42,8 +42,9 @@ def assemble(
         dataset: key of DATASETS.
         model: key of MODELS, in the form that suits the data set's inputs.
         loss: key of a loss with its options, as "mbls margin=8", or of an entry point or a file, "mine.py:Mine". An
-            option that is not given is the paper's for this data set, or the default. "cutmix" and "mc_dropout" are
-            cross-entropy with a change of the recipe, whose fields are their options: "cutmix cutmix=1.0".
+            option that is not given is the paper's for this data set, or the default. "cutmix", "mc_dropout" and
+            "cape_bin" are cross-entropy with a change of the recipe, whose fields are their options: "cutmix
+            cutmix=1.0".
         budget: "smoke", "reduced" or "paper".
         paper: whose recipe, at the budget "paper". Default: that of the loss, see
             :func:`calibkit.training.recipes.recipe_of`.
@@ -119,6 +120,8 @@ def check_run(
     has_history = getattr(loss, "uses_index", False)
     if recipe.cutmix and (spec.kind != "image" or has_history):
         raise expected("recipe", "one without cutmix for dense or text data, or a loss with a history", recipe)
+    if recipe.cape_bins and (spec.kind == "dense" or recipe.cutmix):
+        raise expected("recipe", "one without cape_bins for dense data, or beside cutmix", recipe)
     if recipe.n_tokens is not None and spec.kind != "text":
         raise expected("recipe", f"one without n_tokens, as {data} is no text", recipe)
     if has_history and spec.kind == "dense":

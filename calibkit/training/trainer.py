@@ -31,6 +31,7 @@ from calibkit.data import IGNORE
 from calibkit.logits import Logits
 from calibkit.models import load_weights, mc_dropout
 from calibkit.training.batches import Batch, shuffled
+from calibkit.training.cape import bin_targets, confidence_loss
 from calibkit.training.inference import BINS, gap_of_bins, held_out
 from calibkit.training.recipes import Recipe
 from calibkit.training.run_folder import LOG, Run, best_epoch, digest_of, settings_of
@@ -86,8 +87,8 @@ def fit(
             loss, data set or seed, in which another process trains at the moment, or whose checkpoint is damaged; a
             loss that gives anything but one number with a gradient; one that is not finite any more, after which the
             last checkpoint stays; no GPU for ``device="cuda"``; one process where torchrun started several; a recipe
-            with CutMix for what is no image or for a loss that keeps a history of images; one with dropout for a
-            network without a last linear layer.
+            with CutMix for what is no image or for a loss that keeps a history of images, with CaPE for pixels or
+            beside CutMix; one with dropout for a network without a last linear layer.
     """
     check_run(model, data, loss, recipe, seed, device, devices, nodes)
     seed = int(seed)  # one of numpy's would overflow
@@ -166,19 +167,25 @@ def train_epoch(setup: Setup, epoch: int) -> list[float]:
     in_epoch = recipe.in_epoch(epoch)
     batches = shuffled(setup.train, setup.labels, in_epoch, generator, fabric.global_rank, fabric.world_size)
     total = torch.zeros(3, dtype=torch.float64, device=fabric.device)
+    targets = None
+    if recipe.cape_bins and (epoch + 1) % recipe.cape_every == 0:
+        targets = bin_targets(setup.model, setup.train, setup.labels, recipe.cape_bins)
     setup.network.train()
     text = f"epoch {epoch + 1}/{recipe.epochs}"  # shown on a terminal only
     for step, batch in enumerate(tqdm(batches, text, n_steps, leave=False, disable=None)):
         lr = recipe.lr_at(epoch + step / n_steps)
-        total += train_step(setup, batch, lr, keeps_history)
+        total += train_step(setup, batch, lr, keeps_history, targets)
     if keeps_history:
         loss.end_epoch()
     loss_sum, hits, n = total.tolist()
     return [lr, loss_sum / n, hits / n]
 
 
-def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Tensor:
-    """One step of the optimiser: (3,) sum of the loss, hits, and number of labels that count."""
+def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool, targets: Tensor | None) -> Tensor:
+    """One step of the optimiser: (3,) sum of the loss, hits, and number of labels that count.
+
+    Given ``targets`` (N,), the confidence of each training sample is trained towards its own, whatever the loss.
+    """
     fabric, network, loss, optimizer = setup.fabric, setup.network, setup.loss, setup.optimizer
     index, y, inputs, mix = batch
     clip_norm = setup.recipe.clip_norm
@@ -186,8 +193,11 @@ def train_step(setup: Setup, batch: Batch, lr: float, keeps_history: bool) -> Te
         group["lr"] = lr
 
     logits = gather_batch(fabric, network(inputs), len(index))
-    value = loss(logits, y, *([index] if keeps_history else []))
-    check_scalar(value)
+    if targets is None:
+        value = loss(logits, y, *([index] if keeps_history else []))
+        check_scalar(value)
+    else:
+        value = confidence_loss(logits, targets[index].to(logits.dtype))
     if mix:
         value = mix.share * value + (1 - mix.share) * loss(logits, y[mix.partner])
 

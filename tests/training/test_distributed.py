@@ -19,7 +19,7 @@ from calibkit.training.run_folder import lock
 from calibkit.training.setup import at_speed, launch
 from calibkit.training.trainer import gather_batch
 
-NAMES = ("crl", "mdca", "cutmix", "skipped")
+NAMES = ("crl", "mdca", "cutmix", "cape", "skipped")
 
 SCRIPT = """
 import sys

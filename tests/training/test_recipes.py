@@ -43,7 +43,7 @@ def test_the_numbers_of_the_papers():
         assert (recipe.weight_decay, recipe.clip_norm, recipe.optimizer) == (weight_decay, clip_norm, optimizer)
         assert (recipe.keep, recipe.momentum, recipe.warmup) == (keep, 0.9, 0.0)
         assert recipe.augment == ("none" if paper[1].startswith("20news") else "crop+flip")
-        assert recipe.cutmix == recipe.dropout == 0 and recipe.n_tokens is None
+        assert recipe.cutmix == recipe.dropout == recipe.cape_bins == 0 and recipe.n_tokens is None
         if drops == "cosine":
             rates = [recipe.lr_at(epoch) for epoch in (0, epochs / 2, epochs)]
             assert rates == pytest.approx([lr, lr / 2, 0.0])
@@ -93,11 +93,12 @@ def test_the_warm_up_of_110_layers_takes_some_four_hundred_steps():
 
 def test_margins_and_variants_of_the_papers():
     """Margin 6 on CIFAR-10 (MbLS Sec. 5, ACLS Sec. 4.1) and 20 Newsgroups, where ACLS follows MbLS; CutMix's code mixes
-    half the batches.
+    half the batches, that of CaPE takes ten bins and one epoch after five.
     """
     names = ("cifar10", "20newsgroups", "20newsgroups_random", "20newsgroups_2000")
     assert LOSS_OPTIONS == {(loss, name): {"margin": 6.0} for loss in ("mbls", "acls") for name in names}
-    assert VARIANTS == {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
+    variants = {"cutmix": {"cutmix": 0.5}, "mc_dropout": {"dropout": 0.1, "passes": 10}}
+    assert VARIANTS == variants | {"cape_bin": {"cape_bins": 10, "cape_every": 6}}
 
 
 def test_reduced_recipes_are_short_and_without_crops():
@@ -156,6 +157,7 @@ def test_bad_recipes():
         **{"epochs": 0, "batch_size": 0, "lr": 0.0, "momentum": 1.1, "weight_decay": -1e-4, "schedule": "linear"},
         **{"precision": "16", "augment": True, "keep": "first", "optimizer": "lbfgs", "clip_norm": 0.0},
         **{"milestones": (40, 60), "warmup": 2.0, "cutmix": 1.5, "dropout": 0.95, "passes": 0, "n_tokens": 0},
+        **{"cape_bins": -1, "cape_every": 0},
     }.items():
         with pytest.raises(ValueError, match=f"Expected `{option}` to be"):
             Recipe(**{"epochs": 1, option: value})
