@@ -328,8 +328,8 @@ pd.Series(evaluate(probs, labels, some, n_bins=n_bins)).round(4)
 # Four metrics in the package are built from bins:
 #
 # - `ece` has $M = 15$ bins of equal width. A bin contains its upper edge but not its lower one, $(a, b]$.
-# - `mce`, the *maximum* calibration error, is the largest gap instead of the mean.
-# - `adaptive_ece` (AECE) is the same sum over bins of *equal mass*. The sorted confidences are split into $M$ parts of
+# - `mce`, the *maximum* calibration error {cite:p}`naeini2015obtaining`, is the largest gap instead of the mean.
+# - `adaptive_ece` (AECE) {cite:p}`nguyen2015posterior` is the same sum over bins of *equal mass*. The sorted confidences are split into $M$ parts of
 #   equal size, where equal confidences stay together. No bin is nearly empty, and bins are narrow where the samples are.
 # - `debiased_ece` {cite:p}`kumar2019verified` is a root mean square of the gaps, after subtracting what chance adds.
 #
@@ -358,10 +358,10 @@ pd.Series(evaluate(probs, labels, some, n_bins=n_bins)).round(4)
 #
 # Here each $p_k$ is compared with $\mathbb{1}[y = k]$, for all classes, whether predicted or not.
 #
-# - `classwise_ece` (SCE) {cite:p}`kull2019beyond` is the ECE of each class over bins of equal width, averaged over the
+# - `classwise_ece` (SCE) {cite:p}`nixon2019measuring,kull2019beyond` is the ECE of each class over bins of equal width, averaged over the
 #   classes.
 # - `ace` {cite:p}`nixon2019measuring` is the same with equal mass.
-# - `tace` is `ace` over the values $p_k \ge 0.01$ only. Without the threshold the many values near 0 dilute the mean.
+# - `tace`, from the same paper, is `ace` over the values $p_k \ge 0.01$ only. Without the threshold the many values near 0 dilute the mean.
 #
 # ### Scores
 #
@@ -379,7 +379,7 @@ pd.Series(evaluate(probs, labels, some, n_bins=n_bins)).round(4)
 #
 # The NLL is a sum of three terms, and calibration can remove only the third. Let $\boldsymbol\pi$ be the truth for an
 # input, and $\bar{\boldsymbol\pi}$ the mean truth over all inputs that get the same $\mathbf{p}$. Then
-# {cite:p}`degroot1983comparison`
+# {cite:p}`kull2015novel`
 #
 # $$
 # \begin{aligned}
