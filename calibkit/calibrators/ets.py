@@ -46,7 +46,7 @@ class ETS(Replayable):
         weights: (3,) float64 w.
 
     Paper: Zhang, Kailkhura and Han 2020, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration
-    in Deep Learning", section 4.1.
+    in Deep Learning".
     Differs from the paper: none in the model. The authors' code fits both stages by the Brier score, whatever loss it
     is asked for, and searches T in [0.05, 5] only.
 

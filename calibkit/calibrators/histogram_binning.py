@@ -20,8 +20,7 @@ class HistogramBinning(Calibrator):
     change: recompute the accuracy.
 
     Args:
-        n_bins: bins for each class, 1 or more; 15 as in Guo et al. 2017 and Kull et al. 2019. They are right-closed, as
-            those of ``ece``.
+        n_bins: bins for each class, 1 or more; 15 as those of ``ece``, and right-closed as they are.
 
     Attributes:
         frequencies: (K, n_bins) float64, the share of label k in each bin; the bin's midpoint where it is empty.

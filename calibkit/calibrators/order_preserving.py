@@ -29,15 +29,15 @@ class OrderPreserving(Calibrator):
     Args:
         objective: a name of ``calibkit.objectives.OBJECTIVES`` or such an object; ``"ece"`` is refused.
         lam: lambda >= 0; 1. With 0 the optimum is at infinity where the true class never lies in an outer piece.
-        n_pieces: of m, 1 or more; 10, as many as Rahimi et al. give hidden units to theirs.
+        n_pieces: of m, 1 or more; 10. The public code of Rahimi et al. has one or two layers of 1 to 50 hidden units.
 
     Attributes:
         knots: (n_pieces - 1,) float64, rising.
         slopes: (n_pieces,) float64.
 
     Paper: Rahimi, Shaban, Cheng, Hartley and Boots 2020, "Intra Order-Preserving Functions for Calibration of
-    Multi-Class Neural Networks", section 4.3, the diagonal family.
-    Differs from the paper: m is a monotone network there, trained by gradient steps with weight decay.
+    Multi-Class Neural Networks", the diagonal family (DIAG).
+    Differs from the paper: m is a monotone network there, which its public code trains by L-BFGS or Adam.
 
     Raises:
         ValueError: bad input, an unknown or unsuited objective, ``n_pieces`` < 1, ``lam`` < 0.

@@ -26,7 +26,7 @@ def classwise_ece(probs: Array, labels: Array, *, n_bins: int = 15, normalize: N
 
     where bin b of class k holds the rows whose p_k falls in it, conf is their mean p_k and acc the fraction labelled k.
 
-    Paper: Kull et al. 2019, eq. 3; Nixon et al. 2019 (SCE); eq. 5 of Neural Clamping. Class-based temperature scaling
+    Paper: Nixon et al. 2019 (SCE); Kull et al. 2019; eq. 5 of Neural Clamping. Class-based temperature scaling
     (Frenkel & Goldberger 2021, eq. 2) divides by the n_k samples of class k, though all N rows are binned.
 
     Args:

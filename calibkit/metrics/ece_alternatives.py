@@ -32,8 +32,8 @@ def smooth_ece(probs: Array, labels: Array) -> float:
     where kappa is the confidence and K the Gaussian of standard deviation sigma, reflected at 0 and 1. It is a fraction
     in [0, 1] of ``probs`` (N, K) and ``labels`` (N,).
 
-    Paper: Blasiok & Nakkiran 2024, "Smooth ECE: principled reliability diagrams via kernel smoothing", Def. 2 and
-    Algorithm 1. It is a consistent calibration measure: within constants of the distance to calibration.
+    Paper: Blasiok & Nakkiran 2024, "Smooth ECE: principled reliability diagrams via kernel smoothing". They prove that
+    it is a consistent calibration measure: powers of the distance to calibration bound it from below and from above.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``.
@@ -60,7 +60,7 @@ def ks_error(probs: Array, labels: Array) -> float:
     where kappa is the confidence: the largest gap between the cumulative confidence and the cumulative accuracy, a
     fraction in [0, 1] of ``probs`` (N, K) and ``labels`` (N,), and at least ``abs(accuracy - mean confidence)``.
 
-    Paper: Gupta et al. 2021, "Calibration of neural networks using splines", Sec. 3.2.
+    Paper: Gupta et al. 2021, "Calibration of neural networks using splines", Sec. 3, eq. 12.
 
     Raises:
         ValueError: bad ``probs`` or ``labels``.

@@ -61,7 +61,7 @@ def bootstrap(
     of the metric on the drawn rows. All metrics see the same draws, so their intervals can be compared. An interval
     speaks of the draw of test samples, not of the training seed.
 
-    Paper: Davison & Hinkley 1997, Sec. 5.2.1, the basic bootstrap.
+    Paper: Davison & Hinkley 1997, Sec. 5.2, eq. 5.6, the basic bootstrap.
 
     Args:
         probs: (N, K) probabilities.

@@ -44,7 +44,7 @@ def reliability_diagram(
         probs: (N, K) probabilities.
         labels: (N,) integers in [0, K).
         ax: Axes to draw into; a new one if None.
-        n_bins: number of bins; 15 as in Guo et al. 2017, Fig. 1. "auto" as in ``adaptive_ece``.
+        n_bins: number of bins; 15 as for ``ece``. "auto" as in ``adaptive_ece``.
         scheme: ``"width"`` for equal width, the bins of ``ece``; ``"mass"`` for equal mass, those of ``adaptive_ece``.
             The error that is written goes with it.
         counts: whether to draw the strip.
