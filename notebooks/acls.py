@@ -148,8 +148,8 @@ for written in axes[1].texts:  # the ECE of one training
 plt.show()
 
 # %% [markdown]
-# One temperature repairs this after training ({doc}`temperature_scaling`). The paper wants a loss that prevents it. Label smoothing (LS) {cite:p}`szegedy2016rethinking` is the
-# oldest such loss. It asks for 95%, say, and shares the rest among the other classes.
+# One temperature repairs this after training ({doc}`temperature_scaling`). The paper wants a loss that prevents it. Label smoothing (LS) {cite:p}`szegedy2016rethinking` is
+# the simplest such loss. It asks for 95%, say, and shares the rest among the other classes.
 #
 # The paper's insight is that the others do the same, each in its own way. To see it, you have to read a gradient.
 #

@@ -1157,8 +1157,8 @@ the DenseNet-40: {one_t["printed"]["LS", first_network]:.2f}%). At its optimum T
 """)
 
 # %% [markdown]
-# The authors' code is not the only one whose optimiser stops early. {cite:t}`guo2017calibration` take L-BFGS with steps of
-# 0.01 from $T = 1.5$, at most 200 of them ({numref}`tbl-cls-guo`).
+# The authors' code is not the only one whose optimiser stops early. That of {cite:t}`guo2017calibration` takes L-BFGS with
+# steps of 0.01 from $T = 1.5$, at most 200 of them ({numref}`tbl-cls-guo`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 stopped = recorded(

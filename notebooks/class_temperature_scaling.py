@@ -1189,7 +1189,7 @@ With all {sizes[-1]:,} images CTS − TS-ECE in held-out ECE is {full.mean():+.2
 # | ties | left open | the current value stays, else the smallest temperature |
 # | end | convergence, for which "five iterations were enough" | a sweep that changes nothing, or five sweeps |
 # | networks | ResNet-50, ResNet-110, Wide-ResNet-26-10, DenseNet-121 of {cite:t}`mukhoti2020calibrating` | the one named at the top, nine of theirs, six others' |
-# | "pre-T" and TS columns of Table I | equal to those that {cite:t}`mukhoti2020calibrating` print | measured |
+# | "Pre T" and TS columns of Table I | equal to those that {cite:t}`mukhoti2020calibrating` print | measured |
 # | Tiny-ImageNet rows | in the repository that the setup follows, validation and test set are the same 10,000 images | twenty classes, {ref}`both ways <sec-cts-tiny>` |
 # | label smoothing in Table I | $s_i = (1 - \alpha) q_i + \alpha (1 - q_i) / (K - 1)$ with $\alpha = 0.05$, so the true class keeps 0.95 | on our networks $(1 - \epsilon) q_i + \epsilon / K$ with $\epsilon = 0.05$, so it keeps a little more |
 # | runs and intervals | one run, none | bootstrap over test images, refits to other validation samples, several divisions |

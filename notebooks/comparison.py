@@ -761,7 +761,8 @@ The ECE of one temperature rises from {harmed[0]:.2f}% to {harmed[1]:.2f}%.
 #
 # Three simple methods are in none of the five papers. Compare with them before you try anything larger.
 #
-# **An increasing map.** {cite:t}`rahimi2020intra` pass every logit through one increasing function, the same for all.
+# **An increasing map.** DIAG, one of the maps of {cite:t}`rahimi2020intra`, passes every logit through one increasing
+# function, the same for all.
 # Each prediction stays, as with one temperature, which is the special case of a straight line. `order_preserving` is
 # such a function with ten pieces, fitted by likelihood and pulled towards the straight line.
 #
@@ -1255,7 +1256,7 @@ table(
 )
 
 # %% [markdown]
-# Some of these calibrators are not in this book. BBQ averages many binnings. CIR joins the steps of an isotonic fit by
+# Some of these calibrators are not in this book. BBQ averages many binnings {cite:p}`naeini2015obtaining`. CIR joins the steps of an isotonic fit by
 # straight lines. Venn–Abers fits isotonic regression with the new sample in either class. The kernel method averages the
 # labels of similar samples. CatBoost, LightGBM and XGBoost grow trees on the network's output. ETS is above TS on ImageNet,
 # which a fit by likelihood to so many images would hardly give. CalArena does not tell what it was fitted to.
