@@ -102,7 +102,7 @@ from book.kit.results.csv_rows import select
 from book.papers.mbls import WITHOUT_MARGIN  # its weight is that of label smoothing
 from calibkit import Network, TemperatureScaling, calibrator, ece, plots
 from calibkit import nll as nll_of
-from calibkit.data import camvid
+from calibkit.data.images import CAMVID_CLASSES
 from calibkit.losses import LOSSES
 from calibkit.metrics.comparison import Estimate
 from calibkit.metrics.intervals import interval
@@ -1445,7 +1445,7 @@ of_drawn = {
     name: Network("camvid", "deeplabv3_resnet34", one[name].meta["loss"]).maps()
     for name in ("CE", "MbLS")
 }
-maps(of_drawn, camvid.CLASSES)
+maps(of_drawn, CAMVID_CLASSES)
 plt.show()
 
 # %% [markdown]

@@ -181,7 +181,7 @@ def test_each_can_be_prepared_and_has_a_row_on_the_page():
 
 def test_camvid_has_its_named_classes():
     spec = DATASETS["camvid"]
-    assert spec.n_classes == spec.void == len(prepare.camvid.CLASSES)
+    assert spec.n_classes == spec.void == len(prepare.images.CAMVID_CLASSES)
 
 
 @pytest.mark.data("camvid")

@@ -6,8 +6,8 @@ The cache is ``$CALIBKIT_DATA`` (default ``~/.cache/calibkit``). By the ``kind``
 - dense: ``<name>/<split>_images.npy`` and ``<split>_masks.npy`` (uint8, N x H x W);
 - text: ``<name>/<split>.jsonl``, a line a message: ``{"group", "id", "text"}``.
 
-``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; :mod:`calibkit.data.images`, ``camvid`` and
-``texts`` say what they are made of, and where splits differ from a paper's. ``calibkit data prepare published``
+``digits`` needs no cache. ``calibkit data prepare NAME`` makes the files; :mod:`calibkit.data.images` and ``texts``
+say what they are made of, and where splits differ from a paper's. ``calibkit data prepare published``
 fetches ``logits/*.npz`` and ``weights/*.npz`` of other people: see :mod:`calibkit.data.published`.
 """
 

@@ -14,7 +14,7 @@ import numpy as np
 from calibkit._checks import check_choice, expected
 from calibkit._files import remove_strays, write_atomic
 from calibkit._folders import cache
-from calibkit.data import DATASETS, SplitName, camvid, files, images, texts
+from calibkit.data import DATASETS, SplitName, files, images, texts
 from calibkit.data._archive import File, official
 
 
@@ -37,7 +37,7 @@ SOURCES: dict[str, Source] = {
     "imagenet": Source(images.IMAGENET, images.imagenet),
     "cub200": Source((images.CUB200,), images.cub200),
     "voc2012": Source((images.VOC2012,), images.voc2012),
-    "camvid": Source(camvid.FILES, camvid.samples),
+    "camvid": Source((images.CAMVID,), images.camvid),
     "20newsgroups": Source(texts.FILES, texts.samples),
 }
 #: What can be prepared: all data sets but ``digits``, which comes with scikit-learn.

@@ -166,9 +166,9 @@ def voc2012(name):
 
 def camvid(name):
     """Every second row and column of an image of 2 x 2 blocks is that image, whatever the filter between them."""
-    file, truth = prepare.camvid.FILES[0].name, {}
+    file, truth = prepare.images.CAMVID.name, {}
     members = {f"{file.removesuffix('.zip')}/README.md": b"SegNet"}
-    for split, n in prepare.camvid.COUNTS.items():
+    for split, n in prepare.images.CAMVID_COUNTS.items():
         truth[split], names = ([], []), []
         for i in range(n):
             image, mask = np.zeros((180, 240, 3), np.uint8), RNG.integers(0, 12, (180, 240), dtype=np.uint8)
@@ -226,7 +226,7 @@ def made(request, tmp_path, monkeypatch):
     name = request.param
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "cache"))
     monkeypatch.setattr("calibkit.data.order.FOLDER", tmp_path / "orders")  # the images are generated
-    monkeypatch.setattr(prepare.camvid, "COUNTS", {"train": 3, "val": 2, "test": 2})
+    monkeypatch.setattr(prepare.images, "CAMVID_COUNTS", {"train": 3, "val": 2, "test": 2})
     if name in SMALL:
         n_classes, n_val = SMALL[name]
         monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], n_classes=n_classes, n_val=n_val))
