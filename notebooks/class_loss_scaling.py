@@ -196,16 +196,16 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 # ### Weights that are held fixed
 #
 # As printed, $L_{\text{total}}$ is a function of the parameters, for its weights are functions of the losses. The authors' code
-# fits something else. It takes the weights from the losses and then holds them fixed where the gradient is taken. Which of two
-# fits is better then depends on where the weights come from. Take two fits A and B of two classes:
+# fits something else. It takes the weights from the losses and then holds them fixed where the gradient is taken. So the gradient in
+# $L_k$ is $1 + w_k$. If a function has it, $w_k$ changes with $L_j$ as $w_j$ does with $L_k$. Take three classes:
 
 # %% tags=["nbval-check-output"]
-A, B = torch.tensor([1.0, 3.0]), torch.tensor([2.2, 1.6])  # the losses of both classes
-torch.stack([(1 + class_weights(here)) @ torch.stack([A, B], 1) for here in (A, B)])
+A = torch.tensor([0.2, 0.5, 1.1])  # their losses
+torch.autograd.functional.jacobian(class_weights, A)
 
 # %% [markdown]
-# The first row has the totals of A and B with the weights of A, the second with the weights of B. Judged from A, fit B is
-# better. Judged from B, fit A is better. So with weights that are held fixed, there is no one function to minimise.
+# A row has the derivatives of a weight, a column those in a loss. The matrix is not symmetric. So with weights that are held fixed,
+# there is no one function of the class losses to minimise. (With two classes there is, since each weight can only change its sign.)
 #
 # What such a fit can look for is a *fixed point*. There the gradient of $L_{\text{total}}$ vanishes under the weights that the parameters
 # themselves produce. The objective `class_loss_scaling` finds it. The minimum of the printed function
