@@ -277,10 +277,10 @@ print("the same gradient where the prediction is right:", same)
 
 # %% [markdown]
 # Two other losses are not of this family, although the paper counts them in. The focal loss (FL) gives
-# confident samples less weight, and the explicit confidence penalty (ECP) rewards entropy. Both pull less and less as the
-# distance grows. Under FL a sample that is trained for ever keeps
+# confident samples less weight, and the explicit confidence penalty (ECP) rewards entropy. Far out both pull less
+# and less. Under FL a sample that is trained for ever keeps
 # drifting outwards. Under ECP it stops, but only far out. FL still lowers the confidence where like samples have
-# different labels: there its minimum is {ref}`less confident than the truth <sec-mbls-proposition>`.
+# different labels: if one label has more than half, the minimum is {ref}`less confident than the truth <sec-mbls-proposition>`.
 #
 # ## One sample, solved
 #
@@ -891,7 +891,7 @@ print(f"both sides of [P4]: {smoothing(z, y):.10f}, {split:.10f}")
 #
 # because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. FL itself is
 # smallest, zero, at $p_y = 1$: on one sample its minimum is the most confident prediction there is. Where like samples have
-# different labels it is less confident than the truth, because FL is not proper. The cell has an example.
+# different labels it can miss the truth, because FL is not proper. If one label has more than half, it is less confident, as in the cell.
 
 # %% tags=["hide-input", "nbval-check-output"]
 slack = []
