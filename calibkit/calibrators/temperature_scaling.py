@@ -17,9 +17,10 @@ class TemperatureScaling(Replayable):
     r"""Temperature scaling, :math:`p = \operatorname{softmax}(z / T)`, fitted to the optimum of any objective.
 
     The argmax, and with it the accuracy, is kept for every T > 0; also where T is so high that rounding would make the
-    probabilities of several classes equal. The NLL is convex in 1/T, so its optimum is unique. It is found by Newton's
-    method on blocked passes, two over all rows after a warm start on a part of them. From 8,192 rows on those over
-    float32 logits are in float32, and give the T of float64 copies to about 1e-7.
+    probabilities of several classes equal. The NLL is convex in 1/T, strictly where the logits of any row
+    differ, so its optimum is unique. It is found by Newton's method on blocked passes, two over all rows after a warm
+    start on a part of them. From 8,192 rows on those over float32 logits are in float32, and give the T of float64
+    copies to about 1e-7.
 
     No fit is worse than T = 1 by its own objective; where the weights of the objective depend on the losses, by the sum
     with the weights of the fit held fixed. ``solver="sctl"`` makes no such promise.

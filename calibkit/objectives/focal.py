@@ -21,7 +21,7 @@ class Focal(Objective):
     Args:
         gamma: focusing exponent >= 0; 3 as in Mukhoti et al. 2020 (FL-3) and Jung et al. 2023 (SCTL). 0 is the NLL.
         detach: hold the factor :math:`(1 - p)^\gamma` fixed where the gradient is taken, as the public code of SCTL
-            does. Its fit is then a fixed point, not the minimum of a function.
+            does. The fixed point is then the minimum of the mean of :math:`\int_0^{-\log p_y} (1 - e^{-t})^\gamma\,dt`.
 
     Raises:
         ValueError: ``gamma`` < 0.
