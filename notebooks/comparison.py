@@ -986,7 +986,7 @@ GP calibration has {beside_map[GP]:.3f} and TS {beside_map[CALIBRATORS[TS]]:.3f}
 #
 # ```{dropdown} Solution 2
 # All that need more than 5,000 images: vector scaling (about 0.02 nats), structured VS (0.02), and the four with a matrix
-# (1.01). Plain matrix scaling does even worse: it gives some true class the probability 0. ODIR and the structured methods do far better than the rule,
+# (about 1). Plain matrix scaling does even worse: it gives some true class the probability 0. ODIR and the structured methods do far better than the rule,
 # because their penalties pull the parameters towards a simpler map: fewer of them are free to fit noise.
 # ```
 #

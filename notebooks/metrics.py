@@ -452,7 +452,7 @@ table(
 
 # %% [markdown]
 # - **Class prior** outputs 0.1 for every class, always. It is fully calibrated and useless. Every calibration error is near
-#   zero for a classifier that has not looked at its input. Only accuracy and the scores see it. A calibration error alone
+#   zero, though the classifier has not looked at its input. Only accuracy and the scores see it. A calibration error alone
 #   is no reason to use a classifier.
 # - **Over-confident** has logits that are 1.5 times too large. All errors see it. ECE, AECE, smooth ECE and KS error agree
 #   to the last digit, because every gap has the same sign, {eq}`eq-metrics-one-sign`. The class-wise errors are much
@@ -537,7 +537,7 @@ print("smallest", round(min(errors), 3), "mean", round(np.mean(errors), 3))
 # \end{aligned}
 # $$ (eq-metrics-bias)
 #
-# where $\sigma^2 = \mathbb{E} \, \hat p (1 - \hat p)$ is the variance over all samples. The bound is the Cauchy–Schwarz
+# where $\sigma^2 = \mathbb{E} \, \hat p (1 - \hat p)$ is the mean variance over all samples. The bound is the Cauchy–Schwarz
 # inequality, and it is close when the terms are alike. So the bias grows like $\sqrt{M / N}$. Four times the samples
 # halve it, and doubling the bins costs as much as halving the samples. {numref}`fig-metrics-bins` shows on the left
 # that the formula is nearly exact.
@@ -629,7 +629,7 @@ plt.show()
 # - The KS error has half the bias of ECE on the calibrated classifier. But it is another quantity. On the wavy
 #   classifier its limit is a third of the ECE's, because neighbouring waves cancel in its partial sums.
 # - The debiased ECE has next to no bias from 1,000 samples on where there is an error to find. On a calibrated classifier
-#   its square is right on average, but a negative square counts as zero, so its mean stays above zero.
+#   its square is nearly right on average, but a negative square counts as zero, so its mean stays above zero.
 
 # %% tags=["hide-input", "nbval-check-output"]
 spread = 100 * error.xs(n_samples, level="n").groupby("classifier").std()
