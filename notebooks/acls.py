@@ -762,7 +762,7 @@ plt.show()
 # [S2] to [S4]:
 # $\mathcal{L}_\mathrm{1v1} = -\sum_{k \ne y} \log \frac{p_y}{p_y + p_k}$ and
 # $\mathcal{L}_\mathrm{BE} = -\sum_{k < l;\; k, l \ne y} \bigl( \log \frac{p_k}{p_k + p_l} + \log \frac{p_l}{p_k + p_l} \bigr)$.
-# Since $\frac{p_k}{p_k + p_l} = \sigma(z_k - z_l)$, and the derivative of $-\log \sigma(x)$ is $-\sigma(-x)$,
+# Since $\frac{p_k}{p_k + p_l} = \sigma(z_k - z_l)$ with the sigmoid $\sigma$, and the derivative of $-\log \sigma(x)$ is $-\sigma(-x)$,
 #
 # $$
 # \begin{gathered}

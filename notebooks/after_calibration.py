@@ -423,7 +423,7 @@ table(
 #    threshold is refitted?
 #
 #    ```{dropdown} Solution
-#    $p_k = \sigma(u_k / T)$, with $u_k$ the logit of class $k$ minus the other one. It rises with $u_k$ at every $T$, so the
+#    $p_k = \sigma(u_k / T)$, with the sigmoid $\sigma$ and $u_k$ the logit of class $k$ minus the other one. It rises with $u_k$ at every $T$, so the
 #    scores of all pairs of image and class keep their order. The $r$-th smallest is that of the same held-out image, with
 #    $u^\star$, and the sets are $\{k : u_k \ge u^\star\}$. A threshold that stays where it is gives
 #    $\{k : u_k \ge T \sigma^{-1}(1 - \hat q)\}$ instead, which depends on $T$.

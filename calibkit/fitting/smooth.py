@@ -180,8 +180,8 @@ def is_no_worse(
     .. math:: \sum_i w_i\,\varphi(\mathrm{ce}_i) \le \sum_i w_i\,\varphi(\mathrm{ce}^0_i), \qquad w = w(\mathrm{ce})
 
     with the losses of the fit on the left, and those compared with it on the right. The weights are those of the fit on
-    both sides: an adaptive objective, whose fit is a fixed point, is no function that a fit could lower, but a fixed
-    point is the minimum of the sum whose weights are held fixed there. The start is temperature scaling, which is
+    both sides: an adaptive objective, whose fit is a fixed point, need be no function that a fit could lower, but a
+    fixed point is the minimum of the sum whose weights are held fixed there. The start is temperature scaling, which is
     itself no worse than the logits as they are; ``forward`` is that of ``fit_smooth``.
     """
 
