@@ -201,11 +201,12 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 
 # %% tags=["nbval-check-output"]
 A = torch.tensor([0.2, 0.5, 1.1])  # their losses
-torch.autograd.functional.jacobian(class_weights, A)
+torch.autograd.functional.jacobian(class_weights, A)[:2, :2]
 
 # %% [markdown]
-# A row has the derivatives of a weight, a column those in a loss. The matrix is not symmetric. So with weights that are held fixed,
-# there is no one function of the class losses to minimise. (With two classes there is, since each weight can only change its sign.)
+# These are the derivatives of the first two weights, a row each, in the first two losses. Off the diagonal stand two different numbers.
+# So with weights that are held fixed, there is no one function of the class losses to minimise. (With two classes there is: each weight can
+# only change its sign.)
 #
 # What such a fit can look for is a *fixed point*. There the gradient of $L_{\text{total}}$ vanishes under the weights that the parameters
 # themselves produce. The objective `class_loss_scaling` finds it. The minimum of the printed function
