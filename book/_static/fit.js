@@ -1,6 +1,6 @@
-/* What is wider than its place. Long names get places to break. A displayed formula shrinks a little before it scrolls;
-   on paper, where nothing scrolls, formulas and tables shrink as far as they must. What scrolls is reached by keyboard.
-   Without this script all of it scrolls as before. */
+/* What is wider than its place. Long names get places to break, short ones and equations none. A displayed formula
+   shrinks a little before it scrolls; on paper, where nothing scrolls, formulas and tables shrink as far as they must.
+   What scrolls is reached by keyboard. Without this script all of it scrolls as before. */
 (() => {
   "use strict";
 
@@ -68,13 +68,36 @@
       while (walker.nextNode()) texts.push(walker.currentNode);
       if (name.matches("code") && name.textContent.length < 20) name.style.whiteSpace = "nowrap";
       else for (const text of texts) {
-        const parts = text.data.split(/(?<=[:/=])(?=\w)|(?<=\.)(?=\w{4})/).flatMap(
+        const parts = text.data.split(/(?<=[:/=])(?=\w)|(?<=\w\.)(?=\w{4})/).flatMap(
           (part) => (part.length > 24 ? part.split(/(?<=_)/) : [part]));
         text.replaceWith(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
       }
     }
   };
   addEventListener("DOMContentLoaded", breakable);
+
+  /* No line ends within "CIFAR-10" or "T = 1". */
+  const NAME = /((?<![\w-])[A-Z]\w*(?:-[A-Z\d]+)+s?(?![\w-]))/;
+  const whole = () => {
+    const texts = [];
+    for (const part of document.querySelectorAll("main :is(p, li, dd, td, th, figcaption)")) {
+      const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) if (/-| = /.test(walker.currentNode.data)) texts.push(walker.currentNode);
+    }
+    for (const text of new Set(texts)) {
+      if (text.parentElement.closest("pre, code, svg, script, mjx-container, .math")) continue;
+      text.data = text.data.replaceAll(" = ", "\u00a0=\u00a0");
+      const parts = text.parentElement.closest("td, th, .unbroken") ? [text.data] : text.data.split(NAME);
+      if (parts.length > 1) text.replaceWith(...parts.map((part, i) => {
+        if (i % 2 === 0) return part;
+        const name = document.createElement("span");
+        name.className = "unbroken";
+        name.textContent = part;
+        return name;
+      }));
+    }
+  };
+  addEventListener("DOMContentLoaded", whole);
 
   /* A link into what is folded opens it. */
   const opened = () => {
