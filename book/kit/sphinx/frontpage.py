@@ -228,7 +228,7 @@ class Cards(Computed):
 
     def run(self) -> list[nodes.Node]:
         """The grid."""
-        grid = ["::::::{grid} 1 1 2 2", ":gutter: 3", "", *cards(self.env.found_docs), *self.content, "::::::"]
+        grid = ["::::::{grid} 1", ":gutter: 3", "", *cards(self.env.found_docs), *self.content, "::::::"]
         return self.parse(grid)
 
 
