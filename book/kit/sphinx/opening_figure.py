@@ -14,7 +14,7 @@ from calibkit.metrics import reliability_bins
 from calibkit.networks import load_logits
 from calibkit.plots.class_values import label_points
 from calibkit.plots.methods import better_in_both, color_of, cross
-from calibkit.plots.style import BLUE, COLORS, GREEN, GREY, RED, ink, on_paper, wash
+from calibkit.plots.style import BLUE, COLORS, GREEN, GREY, ink, on_paper, wash
 from calibkit.plots.style import paper as sheet
 
 NETWORK = "cifar10/resnet20-cross_entropy-s0"
@@ -25,15 +25,15 @@ MARGIN = 0.25  # points of ECE beyond the last interval
 def gap_closes(left: Axes) -> None:
     """Accuracy against confidence of a network before and after one temperature."""
     data = load_logits(NETWORK)
-    for method, color in ((calibrator("identity"), RED), (TemperatureScaling(), BLUE)):
+    for method, color in ((calibrator("identity"), GREY), (TemperatureScaling(), BLUE)):
         probs = method.fit(*data.val)(data.test_logits)
         bins = reliability_bins(probs, data.test_labels)
         full = bins.counts >= FEWEST
-        name = "uncalibrated" if color is RED else "one temperature"
+        name = "uncalibrated" if color is GREY else "one temperature"
         left.plot(bins.confidence[full], bins.accuracy[full], "o-", color=on_paper(color), markersize=3.5, label=name)
-        if color is RED:
+        if color is GREY:
             ends = bins.accuracy[full], bins.confidence[full]
-            left.fill_between(bins.confidence[full], *ends, color=RED, alpha=wash(0.2), linewidth=0)
+            left.fill_between(bins.confidence[full], *ends, color=GREY, alpha=wash(0.2), linewidth=0)
     left.plot([0, 1], [0, 1], color=ink(), linewidth=0.8, linestyle="--", label="calibrated")
     left.set(xlim=(0.2, 1), ylim=(0.2, 1), xlabel="confidence", ylabel="accuracy", aspect="equal", title="one network")
     left.legend(loc="upper left")
@@ -75,8 +75,8 @@ def map_of_proposals(figure: FigureBase, in_ece: dict[str, Estimate], in_nll: di
     for panel in panels.values():
         better_in_both(panel, 0, 0)
         panel.text(panel.get_xlim()[0], low, " better\n in both", va="bottom", style="italic")
-    panels["balanced"].set(ylim=(low, high), ylabel="NLL minus one temperature's, nats")
-    figure.supxlabel("ECE minus one temperature's, points", fontsize="medium")
+    panels["balanced"].set(ylim=(low, high), ylabel="NLL minus one temperature’s, nats")
+    figure.supxlabel("ECE minus one temperature’s, points", fontsize="medium")
     looks = {"published networks": GREY, "our networks": sheet()}
     keys = [Line2D([], [], ls="", marker="o", color=GREY, mfc=face, label=text) for text, face in looks.items()]
     panels["long-tailed"].legend(handles=keys, loc="upper right")
