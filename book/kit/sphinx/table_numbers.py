@@ -6,6 +6,7 @@ counts, so that "Table 7.3" stands before the caption and ``{numref}`NAME` `` re
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 from docutils import nodes
@@ -16,6 +17,7 @@ from sphinx.writers.html5 import HTML5Translator
 from book.kit.sphinx.directives import parents
 
 START, CAPTION = '<figure class="numbers', "figcaption"  # of what is numbered, if it has a caption
+APOSTROPHE = re.compile(r"(?<=[a-z])'(?=s\b)|(?<=s)'(?=\s)")  # as the text around a table has it
 
 
 class NumberedTable(nodes.General, nodes.Element):
@@ -32,7 +34,7 @@ class NumberedTables(SphinxTransform):
         for raw in list(self.document.findall(nodes.raw)):
             if not raw.astext().startswith(START) or f"<{CAPTION}>" not in raw.astext():
                 continue
-            node = made(ElementTree.fromstring(raw.astext()))
+            node = made(ElementTree.fromstring(APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", raw.astext())))
             _output_of(raw).replace_self(node)
             if node["names"]:
                 self.document.note_explicit_target(node)
