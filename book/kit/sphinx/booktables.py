@@ -122,11 +122,17 @@ def gone() -> list[str]:
     """The trainings of which numbers are recorded and no logits stored, and the commands that repeat them."""
     found = results.gone(measured(), differences())
     rows = [
-        (shown(of.dataset), shown(of.model), shown(of.loss), f"`{of.budget}`", of.seeds, of.ours, of.effects)
-        for of in found.itertuples()
+        (shown(of.dataset), shown(of.model), shown(of.loss), f"`{of.budget}`", of.seeds, *map("{:,}".format, counts))
+        for of, *counts in zip(found.itertuples(), found["ours"], found["effects"], strict=True)
     ]
     heads = ("data", "model", "loss", "budget", "seeds", "rows of `ours.csv`", "of `effects.csv`")
     return [*table("llllrrr", heads, rows), "", "```bash", *"\n".join(found["commands"]).splitlines(), "```"]
+
+
+def folded(lines: list[str]) -> list[str]:
+    """The lines with their code, the last of them, in a box that a reader opens."""
+    at = lines.index("```bash")
+    return [*lines[:at], "````{dropdown} The commands that repeat them", *lines[at:], "````"]
 
 
 def trained() -> list[str]:
@@ -228,7 +234,8 @@ def number(text: str) -> str:
 def stored(file: str, outer: str, inner: str, caption: str) -> str:
     """A table of ``book/results`` whose rows two columns name."""
     rows = pd.read_csv(_folders.stored() / f"{file}.csv").set_index([outer, inner]).rename_axis([None, None])
-    return table_of(rows, caption, f"tbl-protocol-{file}", digits={"NLL": 3})._repr_html_()
+    digits = {} if file == "correlation" else {"NLL": 3}  # a correlation has no unit, whatever it is of
+    return table_of(rows, caption, f"tbl-protocol-{file}", digits=digits)._repr_html_()
 
 
 def printed(paper: str, number: str, wide: str, caption: str) -> str:
@@ -277,7 +284,7 @@ def setup(app: Sphinx) -> dict:
         answered=markdown(lambda: [answered_in_words()]),
         unanswered=markdown(unanswered),
         ledger=Ledger,
-        gone=markdown(gone, style=("sortable",)),
+        gone=markdown(lambda: folded(gone()), style=("sortable",)),
         trained=markdown(trained),
         averages=markdown(averages),
         power=markdown(power),
