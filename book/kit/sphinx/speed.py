@@ -73,6 +73,7 @@ def trainings(processes: str) -> str:
 def fits(rows: pd.DataFrame, **words: str) -> Table:
     """Seconds of one fit: a row a calibrator, a column a shape."""
     frame = rows.set_index(rows["method"].map(shown)).drop(columns="method").astype(str)
+    frame.columns = frame.columns.str.replace(" x ", " \N{MULTIPLICATION SIGN} ")
     return table(frame.rename_axis(None), **words)
 
 
