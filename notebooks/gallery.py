@@ -289,15 +289,17 @@ plt.show()
 # gives all three to any picture of your own. A colour stands for a kind of method, so that no more than eight are
 # needed. Where a figure compares something else, such as printed and measured numbers, its key says what the colours stand for.
 
-# %% mystnb={"figure": {"caption": "Each calibrator has a look of its own, a colour, dash and marker together, and so has each loss. Left: calibrators. Right: training losses.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: the calibrators and the losses, each with its colour, dash and marker."}} tags=["hide-input"]
+# %% mystnb={"figure": {"caption": "Each calibrator has a look of its own, a colour, dash and marker together, and so has each loss. Left: calibrators. Right: training losses. Kin stand together.", "name": "fig-gallery-looks"}, "image": {"alt": "Two lists of lines with their names: the calibrators and the losses, each with its colour, dash and marker."}} tags=["hide-input"]
 from calibkit.calibrators import CALIBRATORS
 from calibkit.losses import LOSSES
 
 fig, axes = plt.subplots(1, 2, figsize=(6.5, 3.2))
 for ax, registry in zip(axes, (CALIBRATORS, LOSSES), strict=True):
-    for y, key in enumerate(registry):
+    kinds = [*dict.fromkeys(map(plots.color_of, registry))]
+    by_kind = sorted(registry, key=lambda key: kinds.index(plots.color_of(key)))
+    for y, key in enumerate(by_kind):
         ax.plot([0, 1, 2], [-y] * 3, **plots.look_of(key))
-        ax.text(2.3, -y, key.replace("_", " "), va="center")
+        ax.text(2.3, -y, key, va="center")
     ax.set(xlim=(-0.2, 7), ylim=(0.8 - len(CALIBRATORS), 0.8))
     ax.axis("off")
 plt.show()
