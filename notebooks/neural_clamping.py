@@ -816,7 +816,7 @@ better than others. The ResNet-56 agrees, and no ECE is clearly below that of TS
 # \ece \;\le\; (1 - \mathrm{acc}) + (1 - \mathrm{conf}) \;\le\; (1 - \mathrm{acc}) + \frac{\bar H}{2 \ln 2} .
 # $$ (eq-nc-impossible)
 #
-# ```{dropdown} Why the entropy is at least 2 ln 2 (1 - p̂)
+# ```{dropdown} Why the entropy is at least 2 ln 2 (1 − p̂)
 # For a given largest probability $\hat p$ the entropy is smallest if as much as possible sits on as few classes as possible,
 # $j$ classes at $\hat p$ and the rest on one more. Between $\hat p = 1/(j+1)$ and $1/j$ this minimum is concave in
 # $\hat p$, so it lies above the chord of its ends. There it is $\ln j$ for $\hat p = 1/j$, and
