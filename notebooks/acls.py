@@ -517,7 +517,7 @@ for variant in ("paper", "code"):
 #
 # The networks are those of the {doc}`MbLS chapter <mbls>`. They are ResNet-20s, trained
 # on CIFAR-10 for 30 epochs with each of twelve losses. MbLS and ACLS have margin 6, and a thirteenth row is MbLS with $m = 0$
-# at half its weight, $\lambda = 0.05$. Every number is a mean over two or three seeds. The weight decay is 1e-4 instead of 5e-4, and there are no crops, so that the network fits
+# at half its weight, $\lambda = 0.05$. Every number is a mean over two or three seeds. The weight decay is $10^{-4}$ instead of $5 \cdot 10^{-4}$, and there are no crops, so that the network fits
 # its training images and becomes over-confident. Its accuracy with ACLS is {ours}`accuracy cifar10 resnet20 acls | identity`, that of the paper's
 # ResNet-50 95.40%. The weights and the margin are the paper's, not tuned for this network. (The {doc}`../book/glossary` explains the other losses.)
 

@@ -893,7 +893,10 @@ for key, count in COUNTS.items():
     cost[(name := CALIBRATORS.get(key, names.get(key)))] = {
         ("", "parameters"): polynomial(count),
         **{("images", f"K = {k:,}"): f"{50 * count(k):,}" for k in (10, 100, 1000)},
-        **{("seconds to fit", shape): seconds[shape][key] for shape in seconds},
+        **{
+            ("seconds to fit", shape.replace(" x ", " × ")): seconds[shape][key]
+            for shape in seconds
+        },
         ("", "keeps predictions"): "yes" if kept else "no",
         ("", "NLL minus TS"): text(difference(of, "nll"), "nll"),
     }
@@ -902,7 +905,7 @@ for key, count in COUNTS.items():
 table(
     pd.DataFrame.from_dict(cost, orient="index"),
     "On average none of these gains more than thousandths of a nat on the balanced networks trained "
-    "with cross-entropy. Images for a loss of 0.01 nats, seconds to fit by images x classes "
+    "with cross-entropy. Images for a loss of 0.01 nats, seconds to fit by images × classes "
     "on one thread (GP calibration on a slower processor, on which the map took 2.0 and 7.3), "
     "mean NLL minus the NLL of TS on CIFAR-10 and CIFAR-100, in nats [95% interval]. "
     "* infinite on a network that is left out",
