@@ -34,7 +34,7 @@ class NumberedTables(SphinxTransform):
         for raw in list(self.document.findall(nodes.raw)):
             if not raw.astext().startswith(START) or f"<{CAPTION}>" not in raw.astext():
                 continue
-            node = made(ElementTree.fromstring(APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", raw.astext())))
+            node = made(ElementTree.fromstring(raw.astext()))
             _output_of(raw).replace_self(node)
             if node["names"]:
                 self.document.note_explicit_target(node)
@@ -48,11 +48,21 @@ def made(figure: ElementTree.Element) -> NumberedTable:
     for table in figure.iter("table"):  # letters of its longest label, half of which fit on a line
         labels = [len(head.text or "") for head in table.iterfind(".//th[@scope='row']")]
         table.set("style", f"--label: {max(labels, default=0)}")
-    node = NumberedTable(caption=caption.text, style=figure.get("class"))
+    node = NumberedTable(caption=curled(caption.text), style=figure.get("class"))
     node["names"] = [nodes.fully_normalize_name(name)] if (name := figure.get("data-name")) else []
     text = "".join(ElementTree.tostring(part, "unicode", method="html") for part in body)
-    node += nodes.raw("", text, format="html")
+    node += nodes.raw("", curled(text), format="html")
     return node
+
+
+def curled(text: str | None) -> str:
+    """The text with the apostrophes of the pages around it.
+
+    Example:
+        >>> curled("the paper's logits, the authors' code, split='val'")
+        "the paper’s logits, the authors’ code, split='val'"
+    """
+    return APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", text or "")
 
 
 def _output_of(raw: nodes.raw) -> nodes.Element:
