@@ -190,6 +190,15 @@ def test_missing_extra_is_named(code, module, extra):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", ["mine.csv", "mine.npz"])
+def test_report_asks_for_its_extra_at_once(source, tmp_path):
+    """Not for the one of its pictures first, and then for that of its tables; and before minutes of fitting."""
+    done = in_core("from calibkit.__main__ import main; sys.exit(main(['report', sys.argv[1]]))", tmp_path / source)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == "matplotlib is not installed, and this needs it: in the checkout, pip install '.[report]'\n"
+
+
+@pytest.mark.slow
 def test_a_star_takes_what_the_core_has():
     """All but what needs an extra; with these it is all that there is."""
     code = "from calibkit import *; print(*sorted(set(dir()) & set(__import__('calibkit').__dir__())))"

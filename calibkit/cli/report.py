@@ -39,7 +39,7 @@ def _add_methods(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    with needs("plots"):
+    with needs("report"):  # "plots" would draw, and then ask for what reads a table
         import matplotlib  # noqa: F401, before minutes of fitting
 
     folder = args.out or _folder_for(args.source, args.labels)
