@@ -5,9 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -47,6 +49,23 @@ def test_ci_runs_both_commands_without_data_and_then_with_them(tmp_path, monkeyp
     first = [f"install own {'mine' if given else 'none'}", "test other none", "slow other none", "book other none"]
     assert (home / "log").read_text().splitlines() == first + [f"data own {seen}"] * (given or beside)
     assert cache.exists() == (beside and not given)
+
+
+def test_the_workflow_calls_targets_that_are_there_on_each_python_that_the_package_names():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    lines = "\n".join(step["run"] for step in steps if "run" in step)
+    called = {word for words in re.findall(r"^(?:.* )?make ((?:[a-z]+ ?)+)", lines, re.M) for word in words.split()}
+    called |= set(jobs["versions"]["strategy"]["matrix"]["target"])
+    assert {"check", "test", "book", "browser", "pdf", "lowest", "newest"} == called <= set(TARGETS)
+    kinds = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    versions = re.findall(r"Python :: (3\.\d+)$", "\n".join(kinds), re.M)
+    assert jobs["test"]["strategy"]["matrix"]["python"] == versions
+    for job in jobs.values():
+        assert set(job.get("needs", [])) <= set(jobs)
+    used = re.findall(r"uses: (.*)", text)
+    assert used and all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used)
 
 
 def test_as_many_jobs_run_as_there_are_gpus():
