@@ -36,9 +36,12 @@ def cache() -> Path:
 
 
 def commit() -> str:
-    """The short commit of the checkout; "unknown" where there is none, or no git."""
+    """The short commit of the checkout; "unknown" where there is none, or no git. An archive of one has none.
+
+    Asked there, git would answer for a repository of the user's own, that the archive was unpacked in.
+    """
     root = checkout()
-    if root is None:
+    if root is None or not (root / ".git").exists():  # a file in a worktree
         return "unknown"
     command = ["git", "rev-parse", "--short", "HEAD"]
     try:
