@@ -27,7 +27,7 @@
 # against {ours}`ece cifar10 resnet50 identity` with the paper's ResNet-50, trained once for 20 of 350 epochs. Against
 # label smoothing it is clearly lower, averaged over the four networks for CIFAR-10 with both losses, not over all
 # eight. Against a margin of 0 the ECE is lower on four of the five networks that have both, clearly on average and on
-# two, the ResNet-8s for CIFAR-10. The NLL is lower on all five, clearly on these two. On {ref}`text <sec-mbls-news>` we see no clear gain
+# two, the ResNet-8s for CIFAR-10. The NLL is lower on all of the five but the text network, clearly on these two. On {ref}`text <sec-mbls-news>` we see no clear gain
 # over one temperature in ECE, and a higher NLL.
 #
 # **Do this:** train with cross-entropy and fit one temperature. With 500 held-out samples it mostly has the lower ECE, with 100 the lower NLL ({numref}`tbl-mbls-heldout`). If you can hold out none, a margin is a bet: with margins of 2 and 15 instead of 6 the ECE of the ResNet-20 is {ours}`ece cifar10 resnet20 mbls margin=2 | identity` and {ours}`ece cifar10 resnet20 mbls margin=15 | identity`, one training each.

@@ -85,6 +85,9 @@ def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
     for rows in (ece, nll):
         clear = rows[alone(rows) == "holds"]
         assert {*clear["dataset"]} == {"cifar10"} and {*clear["model"]} == {"resnet8", "resnet8_whitened"}
+    assert nll.loc[nll["value"] > 0, "dataset"].tolist() == ["20newsgroups_random"]
+    said = "NLL is lower on all of the five but the text network, clearly on these two."
+    assert all(said in page.replace("\n", " ") for page in (PAPERS["mbls"].found, chapter("mbls")))
     assert {over_networks(ece.drop(i)).below() for i in ece.index} == {"holds"}
     assert "whichever of the five is left out" in chapter("comparison")
     said = "its ECE is lower on four of the five networks that we trained with the two, and its NLL on four."
