@@ -1,17 +1,24 @@
 """The mean over networks by hand and against draws with a known truth; what refits add to its error."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from cells_and_pages import says
 from scipy import stats
+from scipy.special import softmax
 
 from book.kit.judging.seeds import arm
+from book.kit.notebook.over_networks import STRATA, select, stratum
+from book.kit.results.csv_rows import resample
 from book.kit.results.difference_intervals import CORRELATION, FITS, over_networks, spread_of
 from book.kit.results.kept import rests_on_gone
 from book.kit.results.paired_differences import load_effects, load_refits
+from book.kit.results.record import trainings
 from book.kit.results.refits import METRICS, refit
+from book.papers.mbls import WITHOUT_MARGIN
 from calibkit import _folders
 from calibkit.calibrators import calibrator
 from calibkit.metrics import nll
@@ -41,6 +48,42 @@ def test_the_assumed_correlation_is_at_least_the_largest_that_was_measured():
     for metric, rho in CORRELATION.items():
         most = measured[names.get(metric, metric)].max()
         assert most <= rho <= most + 0.1
+
+
+@pytest.mark.slow
+def test_losses_go_together_more_than_calibrators_in_the_protocol():
+    """MbLS minus cross-entropy, on the same resamples of the test images of CIFAR-10, means over trainings."""
+    gaps = []
+    for model in ("resnet20", "resnet8", "resnet8_whitened", "resnet50"):
+        of = {}
+        for loss in ("mbls", "cross_entropy"):
+            runs = [softmax(run.test_logits, 1) for run in trainings(f"cifar10/{model}-{loss}-s0")]
+            labels = load_logits(f"cifar10/{model}-{loss}-s0").test_labels
+            of[loss] = np.mean([resample(p, labels, ["ece"])["ece"].draws for p in runs], axis=0)
+        gaps.append(of["mbls"] - of["cross_entropy"])
+    found = np.corrcoef(gaps)[np.triu_indices(4, 1)].mean()
+    assert round(found, 2) == 0.37 and CORRELATION["ece"] == 0.1
+    says("protocol", "In ECE those between MbLS and cross-entropy do so by 0.37 on our four networks for CIFAR-10")
+
+
+def test_mean_errors_of_losses_on_the_front_page_hold_with_any_correlation(monkeypatch):
+    """Where the errors of networks with the same test images are one error, whichever network is left out."""
+    monkeypatch.setitem(CORRELATION, "ece", 1.0)
+    monkeypatch.setitem(CORRELATION, "nll", 1.0)
+
+    def means(loss, base, metric, scaled="identity"):
+        rows = select(load_effects(), scaled, base, loss=loss, method="identity", metric=metric)
+        rows = rows[stratum(rows) == STRATA[2]]
+        return {name: over_networks(rows[rows["network"] != name]) for name in ("", *rows["network"])}
+
+    for loss, metric in product(("mbls", "acls"), ("ece", "nll")):
+        to_ts = means(loss, "cross_entropy", metric, "temperature_scaling")
+        assert len(to_ts) == 1 + 8 and {of.below() for of in to_ts.values()} == {"does not hold"}
+    for loss, base in (("mbls", "cross_entropy"), ("acls", "cross_entropy"), ("mbls", WITHOUT_MARGIN)):
+        assert {of.below() for of in means(loss, base, "ece").values()} == {"holds"}
+    of_nll = means("mbls", WITHOUT_MARGIN, "nll")
+    assert [name for name, of in of_nll.items() if of.below() == "holds"] == ["20newsgroups_random/gpool_cnn, mbls"]
+    says("protocol", "With a correlation of 1, all that the front page says of mean ECEs and NLLs of MbLS and ACLS")
 
 
 def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():

@@ -11,7 +11,8 @@ from calibkit._checks import check_real, expected
 from calibkit.metrics.comparison import Estimate
 
 #: How far the sampling errors of differences of two networks on the same test samples go together, by metric: the
-#: largest mean over pairs of networks that ``benchmarks/correlation.py`` finds for any pair of methods.
+#: largest mean over pairs of networks that ``benchmarks/correlation.py`` finds for any pair of calibrators.
+#: Of two training losses it can be larger (protocol, "Several networks").
 CORRELATION = {"accuracy": 0.1, "ece": 0.1, "adaptive_ece": 0.1, "classwise_ece": 0.2, "brier": 0.4, "nll": 0.5}
 
 

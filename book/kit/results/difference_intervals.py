@@ -59,9 +59,9 @@ def images_of(datasets: pd.Series) -> pd.Series:
 def over_networks(rows: pd.DataFrame) -> Estimate:
     r"""The mean of the differences of N networks, with a 95% interval over test sets, seeds and validation samples.
 
-    Networks of one test set share its images, and their errors are correlated, by :math:`\rho` = ``CORRELATION`` at
-    most. With :math:`a_n` a network's standard error over test sets, and :math:`s_n` that over seeds and refits, of
-    :math:`\nu_n` degrees of freedom, the mean has
+    Networks of one test set share its images, and their errors are correlated, by :math:`\rho` = ``CORRELATION``, which
+    no pair of calibrators exceeds. With :math:`a_n` a network's standard error over test sets, and :math:`s_n` that
+    over seeds and refits, of :math:`\nu_n` degrees of freedom, the mean has
 
     .. math:: N^2 \sigma^2 = \sum_t \Bigl[ (1 - \rho) \sum_{n \in t} a_n^2 + \rho \Bigl( \sum_{n \in t} a_n
         \Bigr)^2 \Bigr] + \sum_n s_n^2 , \qquad
