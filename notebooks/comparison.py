@@ -519,7 +519,7 @@ for dataset, (method, how) in product(ELSEWHERE, HOW.items()):
 table(
     pd.DataFrame.from_dict(elsewhere, orient="index"),
     "On other data one loss is clearly better than cross-entropy with one temperature, label smoothing on CamVid in ECE, "
-    "and none in NLL. Number of losses, on CIFAR-100 of two networks, after Holm's correction, and the lowest ECE minus the ECE of "
+    "and none in NLL. Number of losses, on CIFAR-100 of three networks, after Holm's correction, and the lowest ECE minus the ECE of "
     "cross-entropy with one temperature, in points [95% interval; it may exclude zero and not survive the correction]",
     "tbl-comparison-elsewhere",
 )
@@ -802,7 +802,8 @@ for key, of in of_curve.items():
     clear[key] = int((~theirs & better & of["metric"].isin(list(UNIT))).sum())
     nll[key] = of[of["metric"] == "nll"].set_index("network")["value"]
     rest[key] = nll[key].drop([*of["network"][theirs], "20newsgroups/gpool_cnn"])
-    assert abs(rest[key].mean()) < 0.0002  # as the text says
+moves = max(abs(of.mean()) for of in rest.values())
+assert moves < 0.0005  # a tenth of what the report calls a gain
 n_theirs = int(theirs.sum()) // 3
 n_own = 2 * (len(nll[MAP]) - n_theirs)
 moved = 100 * select(effects, TS, method=GP, metric="accuracy")["value"].abs().max()
@@ -815,7 +816,7 @@ On {n_theirs} published networks the map is clearly better in NLL on {clear[MAP,
 on {clear[MAP, "ece"]}, GP calibration on {clear[GP, "nll"]} and {clear[GP, "ece"]}, and neither is clearly worse on any.
 On our own networks, trained with cross-entropy for fewer epochs, the map is clearly better in {clear[MAP] or "none"} of
 {n_own} tests and GP calibration in {clear[GP] or "none"}, though the mean NLL is lower with both. That comes from the newsgroups split by
-date alone: over the other {len(rest[MAP])} it moves by less than 0.0002 nats.
+date alone: over the other {len(rest[MAP])} it moves by {moves:.4f} nats at most.
 If you have a thousand validation images or more, try them. GP calibration changes the accuracy
 by {moved:.2f} points at most.
 
