@@ -17,8 +17,8 @@ class ClassBalanced(Objective):
     .. math:: \frac{1}{|C|} \sum_{c \in C} \frac{1}{n_c} \sum_{i: y_i = c} -\log p_{i c}
 
     C are the classes with at least one label. It is what class-wise loss scaling with class means comes to when all
-    its scales are zero (times |C|), hence the control to put beside it: on long-tailed held-out data it alone moves the
-    fit towards a balanced test set.
+    its scales are zero (times :math:`|C|`), hence the control to put beside it: on long-tailed held-out data it alone
+    moves the fit towards a balanced test set.
 
     Example:
         >>> z = [[2.0, 0.0], [2.0, 0.0], [0.0, 1.0]]
