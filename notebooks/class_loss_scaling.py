@@ -195,9 +195,8 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 #
 # ### Weights that are held fixed
 #
-# As printed, $L_{\text{total}}$ is a function of the parameters, for its weights are functions of the losses. The authors' code
-# fits something else. It takes the weights from the losses and then holds them fixed where the gradient is taken. So the gradient in
-# $L_k$ is $1 + w_k$. If a function has it, $w_k$ changes with $L_j$ as $w_j$ does with $L_k$. Take three classes:
+# As printed, the weights of $L_{\text{total}}$ are functions of the losses. The authors' code holds them fixed where the gradient
+# is taken. So the gradient in $L_k$ is $1 + w_k$. If a function has it, $w_k$ changes with $L_j$ as $w_j$ does with $L_k$. Take three classes:
 
 # %% tags=["nbval-check-output"]
 A = torch.tensor([0.2, 0.5, 1.1])  # their losses
@@ -205,16 +204,13 @@ torch.autograd.functional.jacobian(class_weights, A)[:2, :2]
 
 # %% [markdown]
 # These are the derivatives of the first two weights, a row each, in the first two losses. Off the diagonal stand two different numbers.
-# So with weights that are held fixed, there is no one function of the class losses to minimise. (With two classes there is: each weight can
-# only change its sign.)
+# So with weights that are held fixed, no one function of the class losses is minimised.
 #
 # What such a fit can look for is a *fixed point*. There the gradient of $L_{\text{total}}$ vanishes under the weights that the parameters
 # themselves produce. The objective `class_loss_scaling` finds it. The minimum of the printed function
 # lies [close by](#what-differs-between-paper-public-code-and-this-chapter).
 #
-# ### Try it
-#
-# Fit one temperature by likelihood and one by CLS, and compare them on the test images:
+# **Try it.** Fit one temperature by likelihood and one by CLS, and compare them on the test images:
 
 # %% tags=["nbval-check-output"]
 ts, cls = "temperature_scaling", "temperature_scaling:class_loss_scaling"
