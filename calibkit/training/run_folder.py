@@ -25,6 +25,7 @@ from calibkit._checks import expected
 from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
+from calibkit.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -91,8 +92,11 @@ class Run:
 
     def _check(self, found: dict) -> None:
         for name, value in self.facts.items():
-            if name != "paper" and found.get(name) != value:  # whose recipe it is: the recipe itself says more
-                raise expected("folder", f"a run with {name} {value}", f"{found.get(name)} in {self.folder}")
+            was = found.get(name)
+            if name == "recipe" and was:  # a run of a version before some of its fields had them at their defaults
+                was = {key: getattr(Recipe, key, None) for key in value} | was
+            if name != "paper" and was != value:  # whose recipe it is: the recipe itself says more
+                raise expected("folder", f"a run with {name} {value}", f"{was} in {self.folder}")
 
     def resume(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer) -> list:
         """Fill model, loss and optimiser from the checkpoint; a row of ``LOG`` for each epoch done so far.

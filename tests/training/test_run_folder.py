@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from calibkit import data
 from calibkit.logits import Logits
 from calibkit.models import load_weights
 from calibkit.training import Recipe, fit, predict
-from calibkit.training.run_folder import best_epoch, lock
+from calibkit.training.run_folder import Run, best_epoch, lock
 
 RECIPE = Recipe(4, batch_size=100, lr=0.05, schedule="cosine", precision="64-true", keep="best")
 FINISHED = ["log.csv", "logits.npz", "weights.npz"]
@@ -163,6 +164,16 @@ def test_a_finished_run_needs_neither_lock_nor_a_folder_to_write_to(tmp_path):
     (tmp_path / "weights.npz").unlink()
     with pytest.raises(ValueError, match=r"Expected `folder` to be a run with weights.npz beside its logits.npz"):
         train_digits(tmp_path, recipe=recipe)
+
+
+def test_a_run_of_a_version_before_a_field_of_the_recipe_is_resumed(tmp_path):
+    """The field had its default then, and another value of it is another run."""
+    recipe = asdict(Recipe(1)) | {"milestones": [0.5, 0.75]}
+    before = {key: value for key, value in recipe.items() if key != "cape_bins"}
+    Run(tmp_path, {"recipe": recipe})._check({"recipe": before})
+    for other in ({"cape_bins": 10}, {"epochs": 2}):
+        with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
+            Run(tmp_path, {"recipe": recipe | other})._check({"recipe": before})
 
 
 def test_a_run_that_ended_while_this_one_waited_for_the_lock_is_read(tmp_path, monkeypatch):
