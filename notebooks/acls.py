@@ -25,7 +25,7 @@
 # with {ref}`a ResNet-50 <sec-comparison-accurate>` (trained once, 20 of 350 epochs) and
 # {ours}`ece cifar10 resnet8 acls | identity` with a ResNet-8. MbLS has {ours}`ece cifar10 resnet20 mbls | identity`,
 # {ours}`ece cifar10 resnet50 mbls | identity` and {ours}`ece cifar10 resnet8 mbls | identity`. Of these, only the
-# difference on the ResNet-8 is clear. On a whitened one it is clear, too:
+# difference on the ResNet-8 is clear. On a {ref}`whitened one <sec-recipe>` it is clear, too:
 # {ours}`ece cifar10 resnet8_whitened acls | identity` against {ours}`ece cifar10 resnet8_whitened mbls | identity`.
 # Cross-entropy with one temperature has {ours}`ece cifar10 resnet20 temperature_scaling`,
 # {ours}`ece cifar10 resnet50 temperature_scaling`, {ours}`ece cifar10 resnet8 temperature_scaling` and
@@ -307,7 +307,7 @@ plt.show()
 #
 # In words: if the largest logit is more than $m$ above the smallest, push it down by the excess. If another logit is more
 # than $m$ below the largest, push it up by the excess. [P12] is per logit and has no mean. The public code divides the second
-# line by $K - 1$, as a mean over the other classes does. As printed it is:
+# line by $K - 1$, as a mean over the other classes does. As printed the gradient is:
 
 
 # %% tags=["nbval-check-output"]
@@ -700,7 +700,7 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 # cross-entropy. Tables 1, 6, A and B as printed are among the
 # {ref}`tables of which little was run <printed-acls>`.
 #
-# You can train any cell on a GPU by the paper's recipe, and `make results` records it:
+# You can train any network of these tables on a GPU by the paper's recipe, and `make results` records it:
 #
 # ```bash
 # train="python -m calibkit train --budget paper --paper acls"

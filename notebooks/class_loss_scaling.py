@@ -19,7 +19,7 @@
 #
 # **They claim** that weights by class loss make calibrators better. The method "generally improves calibration performance while preserving accuracy", and "performs well with unbalanced datasets".
 #
-# **We find** that on the six networks whose logits we have, 242 of the 244 printed numbers come out, of which 92 check the logits alone. Many come out only with the authors' optimiser and steps. On long-tailed CIFAR-10 the method works as its code has it, by two parts that overlap. On the authors' DenseNet-40, one temperature leaves an ECE of {ours}`ece cifar10_lt densenet40 temperature_scaling`. Equal weight for every class alone lowers it to {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced`, weights by the loss alone to 5.00%, and both to {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling`. On balanced CIFAR-10 the gain is 0.2 points.
+# **We find** that on the six networks whose logits we have, 242 of the 244 printed numbers come out. Of these, 92 check the logits and not the method. Many come out only with the authors' optimiser and steps. On long-tailed CIFAR-10 the method works as its code has it. On the authors' DenseNet-40, one temperature leaves an ECE of {ours}`ece cifar10_lt densenet40 temperature_scaling`. Equal weight for every class alone lowers it to {ours}`ece cifar10_lt densenet40 temperature_scaling:class_balanced`, weights by the loss alone to 5.00%, and both to {ours}`ece cifar10_lt densenet40 temperature_scaling:class_loss_scaling`. On balanced CIFAR-10 the gain is 0.2 points.
 #
 # **Do this:** if classes are rare in your held-out data and balanced in use, fit one temperature with every class weighted equally (`temperature_scaling:class_balanced`), or correct the prior (`prior_correction`) if predictions may change. On long-tailed CIFAR-10 `temperature_scaling:class_loss_scaling` is lower still. Otherwise fit by likelihood.
 # ```
@@ -196,7 +196,8 @@ class_weights(torch.tensor([0.2, 0.5, 1.1, 0.4]))
 # ### Weights that are held fixed
 #
 # As printed, the weights of $L_{\text{total}}$ are functions of the losses. The authors' code holds them fixed where the gradient
-# is taken. So the gradient in $L_k$ is $1 + w_k$. If a function has it, $w_k$ changes with $L_j$ as $w_j$ does with $L_k$. Take three classes:
+# is taken. So the gradient in $L_k$ is $1 + w_k$. In the gradient of a function second derivatives do
+# not depend on their order, so $w_k$ would change with $L_j$ as $w_j$ does with $L_k$. Take three classes:
 
 # %% tags=["nbval-check-output"]
 A = torch.tensor([0.2, 0.5, 1.1])  # their losses
@@ -587,7 +588,7 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # loss *within* each class before it weights the classes. That average alone, with all weights off, brings most of the gain. The
 # weights alone bring a part of it too, and on top of the average they add the last step.
 #
-# On CIFAR-100-LT the claim comes out with class temperatures, on our four networks. Class balance alone is level or better there.
+# On CIFAR-100-LT the claim comes out with class temperatures, on our four networks. Class balance alone does as well or better there.
 # On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all seven networks.
 #
 # Two things limit the rest of the evidence. As they were run, ETS and PTS are plain temperature scaling. And in the rows of TS and CTS
@@ -637,7 +638,7 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # A number in parentheses is from a stand-in. A number in brackets was measured by others on the same networks ({doc}`../book/replications`). The rule is in
 # the {ref}`protocol <sec-verdicts>`. Each loss is compared with the same calibrator fitted by likelihood.
 #
-# Every × is in a row of LS or FL, or of the WRN-28 for CIFAR-100-LT. With LS and FL the optimum of the loss is set beside a run
+# Every × (opposite direction) is in a row of LS or FL, or of the WRN-28 for CIFAR-100-LT. With LS and FL the optimum of the loss is set beside a run
 # that stopped before it. On the WRN-28 one temperature seems to raise the printed ECE, from 9.11 to 9.62%, and lowers that of our
 # stand-in. But the 9.11 is a misprint, as said at Table 2. With the 18.08 of the authors' log one temperature lowers the ECE there, too.
 #
@@ -758,7 +759,7 @@ paper_tables.paper_table("class_loss_scaling", "4", "model", caption, "tbl-cls-4
 # is $10^{-4}$, except $5 \cdot 10^{-4}$ for the WRN-28 and $10^{-3}$ for the ResNet-110 SD on CIFAR-100-LT. It names no schedule. Ours is that
 # of {cite:t}`he2016deep`, and for the ResNet-110 their warm-up, without which ours hardly learned at first.
 #
-# Networks for the empty cells are trained and recorded on a GPU with
+# Networks for the gaps in the tables are trained and recorded on a GPU with
 #
 # ```bash
 # snakemake --cores 2 --resources gpu=1 recorded --config budget=paper \

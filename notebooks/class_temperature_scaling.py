@@ -104,7 +104,7 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 #
 # Take all images that the network calls *cat*. If it is calibrated on cats, it is right about them as often as its mean
 # confidence promises. {numref}`fig-cts-problem` shows the gap between the two numbers for every class, and how large chance alone
-# would make it.
+# would make it. On the left are {term}`long-tailed` data, where most classes are rare.
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident on balanced test images (left), but hardly any class of one for balanced data (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, the rest within chance (grey bars, 95%). Left: ResNet-20 trained and fitted on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
@@ -374,7 +374,7 @@ plt.show()
 #
 # ## On one small network, no clear gain
 #
-# Now the comparison for your own network, first on our ResNet-20 for CIFAR-100. Fit both on the validation images, and judge both on
+# Now the comparison, on our ResNet-20 for CIFAR-100. Fit both on the validation images, and judge both on
 # the test images:
 
 # %%
@@ -1198,7 +1198,7 @@ With all {sizes[-1]:,} images CTS − TS-ECE in held-out ECE is {full.mean():+.2
 # some start from TS. And the "CTS" of {cite:t}`jung2023scaling` is another method. It is the same model
 # {eq}`eq-cts-model`, but fitted by NLL with gradients and without a constraint. Numbers under that name cannot be compared.
 #
-# `make paper` trains the networks of the paper on a GPU and fills the empty cells. For one cell:
+# `make paper` trains the networks of the paper on a GPU and fills the gaps in the tables. For one network:
 #
 # ```bash
 # papermill notebooks/class_temperature_scaling.ipynb out.ipynb \

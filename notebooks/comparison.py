@@ -537,7 +537,7 @@ table(
 # crops and five or ten times the weight decay of the ResNet-20, so more than the network differs.
 #
 # - The **ResNet-8** is wide and has few layers. After 20 epochs it is right on 92%.
-# - The **whitened ResNet-8** has a fixed first layer. After 36 epochs it is right on 93% ({ref}`how we chose its recipe <sec-recipe>`).
+# - The **whitened ResNet-8** has a fixed first layer ({ref}`why <sec-recipe>`). After 36 epochs it is right on 93%.
 # - The **ResNet-50** is the network of the papers on MbLS and ACLS, which trained it for 350 epochs. Ours has 20, four to five minutes
 #   of an H100 for each loss, and is right on 92%: `calibkit train --dataset cifar10 --model resnet50 --loss mbls --budget reduced`.
 #
@@ -834,8 +834,8 @@ newsgroups split by date, where they are not, GP calibration is behind the map, 
 # Two cautions. Most of these published networks were trained with the Brier score. And neither curve was made blindly
 # ({ref}`the rule <sec-splits>`). The pull of the map was set after a look at three of the published networks and seven
 # of ours. We did not note which of their images we saw. Ten times the pull loses up to 40% of the gain in NLL. A tenth
-# of it changes almost nothing. Number and place of the knots of GP calibration were compared by the NLL of test images,
-# on most of these networks, and hardly mattered.
+# of it changes almost nothing. Number and place of the points that carry the curve of GP calibration were compared by the
+# NLL of test images, on most of these networks, and hardly mattered.
 #
 # **The prior.** Where class frequencies change and are known, Bayes' rule tells you what to do: divide the calibrated
 # probabilities by the frequencies of the past and multiply them by the frequencies to come

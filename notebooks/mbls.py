@@ -403,7 +403,7 @@ table(
 # The network is smaller than the paper's and has 30 of 350 epochs, of which we test the last, so compare directions,
 # not sizes. It sees no crops and has a weight decay of $10^{-4}$, so that cross-entropy becomes over-confident. The
 # public code has $5 \cdot 10^{-4}$. Our ResNet-8 and ResNet-50 have the same, a cosine schedule of 20 epochs, and crops
-# except in the last five. The whitened ResNet-8 has 36 epochs and twice that decay.
+# except in the last five. The {ref}`whitened ResNet-8 <sec-recipe>` has 36 epochs and twice that decay.
 #
 # In code the loss is `LOSSES["mbls"](margin=6.0)`.
 
@@ -889,7 +889,7 @@ print(f"both sides of [P4]: {smoothing(z, y):.10f}, {split:.10f}")
 #
 # because $(1 - p)^\gamma \ge 1 - \gamma p$ (Bernoulli), and $-p_y \log p_y$ is one of the terms of $H$. FL itself is
 # smallest, zero, at $p_y = 1$: on one sample its minimum is the most confident prediction there is. Where like samples have
-# different labels it can miss the truth, because FL is not proper. If one label has more than half, it is less confident, as in the cell.
+# different labels it can miss the truth, because FL is not proper. If one label has more than half, it is less confident, as the code shows.
 
 # %% tags=["hide-input", "nbval-check-output"]
 slack = []
@@ -1106,7 +1106,7 @@ for base, hits in same.items():
     print(f"differences to {base}: {sum(hits)} of {len(hits)}")
 
 # %% [markdown]
-# All are differences to the best other loss of the row. In five cells this is LS. In the other three, on CIFAR-10, it is
+# All are differences to the best other loss of the row. In five of the eight this is LS. In the other three, on CIFAR-10, it is
 # MbLS itself, with the other margin. Compared with LS both gain about two points with the ResNet-101.
 #
 # The paper's Tables 3 (CUB-200-2011) and 8 (vision transformers) are among the

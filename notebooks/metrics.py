@@ -202,7 +202,8 @@ whole vectors with the frequencies of the labels finds B out: the mean gap is
 #
 # For the wavy classifier the curve is the formula in the table. The over-confident one has $\pi_{\hat y} < \hat p$ on
 # every single input, so $\mathrm{ECE}^\star = \mathbb{E}[\hat p - \pi_{\hat y}]$. Both are plain averages over draws of
-# $\mathbf{z}$, without labels and without bins. 400,000 draws give them to about 0.01 points.
+# $\mathbf{z}$, without labels and without bins. 400,000 draws give them to about 0.01 percentage points, from here on
+# *points*.
 
 # %%
 K, SCALE, T_TRUE = 10, 5.0, 1.5
@@ -468,7 +469,7 @@ table(
 # - **B** is the one from above. No calibration error sees it.
 #
 # The MCE is large in the first column, for a perfect classifier with 100,000 samples, because one bin that is nearly empty
-# is enough. No verdict of this book rests on it.
+# is enough. No conclusion of this book rests on it.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "Calibration can remove only the vermilion part of the NLL. The three terms of the NLL of all suspects but B, in nats, computed from their known truth.", "name": "fig-metrics-decomposition"}, "image": {"alt": "Stacked bars of five classifiers: label noise makes up most of the NLL of the calibrated, over-confident and opposite ones; the class prior adds detail left out, swapped rest a long bar of miscalibration, over-confident and opposite a short one."}}
 terms = {}
@@ -801,8 +802,8 @@ print(f"before {every.of('before').percent:.2f}, after {every.of('after').percen
 # N = 2 \, (1.96 + 0.84)^2 \, \frac{s^2}{\Delta^2}
 # $$ (eq-metrics-samples)
 #
-# samples each, where $\Delta$ is the difference of the true errors. Two methods on the *same* images need other numbers
-# ({ref}`sec-power`).
+# samples each, where $\Delta$ is the difference of the true errors, and 1.96 and 0.84 are the normal quantiles of 97.5%
+# and 80%. Two methods on the *same* images need other numbers ({ref}`sec-power`).
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -948,7 +949,7 @@ table(
 #
 # With equal mass, the trouble is ties. `focal_calibration`, the code that the authors of three of this book's
 # methods share (MbLS, ACLS and Neural Clamping), drops the smallest confidence and all that equal it. torch-uncertainty splits ties in the order of the
-# rows, so shuffling the data changes the value.
+# samples, so shuffling the data changes the value.
 #
 # Last, one name stands for three quantities. "ACE" is class-wise with equal mass in the paper that coined it
 # {cite:p}`nixon2019measuring`. torch-uncertainty and the tables of {cite:t}`tang2024neural` use it for the adaptive
@@ -1005,8 +1006,8 @@ samples that chose it and of {new:.2f}% on new ones. Its true error is {true:.2f
 # first is lower because the search has picked favourable noise.
 #
 # One parameter and 41 candidates suffice for that, and a method with a parameter for each class has far more room. So
-# everything in this book is fitted on `val` and reported on `test`. Candidates are compared by NLL where possible,
-# which has less noise and no bins.
+# everything in this book is fitted on validation samples, `val`, and reported on others, `test`. Candidates are compared
+# by NLL where possible, which has less noise and no bins.
 #
 # ## A real network
 #
@@ -1329,7 +1330,7 @@ of the test sets. The reflected interval falls short too, most of all at zero, w
 # bent until it has a given true ECE.
 #
 # - In three pairs both have the same true ECE, one erring up where the other errs down: over- and under-confident, two
-#   temperatures on either side of the best one, and two opposite waves.
+#   temperatures below and above the best one (*too cold*, *too warm*), and two opposite waves.
 # - In a fourth pair both are calibrated, but *coarse* outputs only five different values.
 # - In four pairs the true ECEs are half a point or one point apart. Again, the result is stored.
 

@@ -616,7 +616,7 @@ them, and the accuracy clearly lower in {less}. In ECE, {apart or "none"} of the
 """)
 
 # %% [markdown]
-# A gain in ECE could be worth the price, but {numref}`fig-nc-ece` shows none {term}`beyond chance`. That is no proof of none.
+# A gain in ECE could be worth the price, but {numref}`fig-nc-ece` shows none {term}`beyond chance`. That does not prove that there is none.
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "In ECE we see no clear difference between Neural Clamping and one temperature. Test ECE of NC minus that of TS (points, negative is good), with 95% intervals, on CIFAR-100.", "name": "fig-nc-ece"}, "image": {"alt": "Forest plot of eight differences, all black, as each interval includes zero."}}
 plots.forest_plot(
@@ -1078,7 +1078,7 @@ logit of the labels is {missed:.2f}. Lemma 1 asks for 0.
 
 # %% [markdown]
 # {numref}`tbl-nc-control` varies what the paper and its code disagree on, the length of the random start, and $\lambda$, on the first
-# halves of the public networks. It is one fit a row, at the $\gamma$ chosen for that network. The other tables have $\lambda = 0.1$ for
+# halves of the public networks. Each row is one fit, at the $\gamma$ chosen for that network. The other tables have $\lambda = 0.1$ for
 # the ResNet-56, which costs less NLL than 0.01.
 
 

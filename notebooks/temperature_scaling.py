@@ -265,7 +265,7 @@ less entropy, {max(rivals):.3f} nats at most.
 # %% [markdown]
 # ### When there is an optimum
 #
-# $L'$ rises with $b$, so it has at most one zero unless in every row all logits are equal. Look at its two ends.
+# $L'$ rises with $b$, so it has at most one zero unless in every image all logits are equal. Look at its two ends.
 #
 # - At $b = 0$ the probabilities are uniform, and $L'(0)$ is the mean logit of all classes minus the mean logit of the
 #   labels. It is negative if labels have larger logits than the average class. If not, $T = \infty$ is best.
@@ -273,7 +273,7 @@ less entropy, {max(rivals):.3f} nats at most.
 #   logit. It is positive unless *every* label has the largest logit. Then $L$ falls for ever, and $T = 0$ is best.
 #
 # If neither happens, there is exactly one $T$. If one does, `calibkit` warns and stops at a bound, 0.01 or 1,000 times
-# the typical spread of the logits in a row, which is 1 here. Take four pairs of logits and four ways to label them:
+# the typical spread of the logits of an image, which is 1 here. Take four pairs of logits and four ways to label them:
 
 # %%
 four = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0]])
@@ -465,8 +465,8 @@ clearly better on {clear["nll"][0]} and clearly worse on {clear["nll"][1]}, but 
 # $d / 2n$ nats.**
 #
 # The rule can be tested. Pool validation and test images, shuffle, fit on some of them, and judge by the images after
-# the first 5,000. For the long-tailed network the pool is its validation set alone, since its test set has another
-# class balance (a problem of its own, {ref}`below <sec-ts-shift>`).
+# the first 5,000. The third network is for {term}`long-tailed` CIFAR-10 (CIFAR-10-LT), where most classes are rare. Its
+# pool is its validation set alone, since its test set has another class balance ({ref}`below <sec-ts-shift>`).
 
 # %% tags=["hide-input", "nbval-check-output"]
 SIZES = [20, 50, 100, 200, 500, 1500, 5000]

@@ -140,7 +140,7 @@ Markdown("\n".join([escape(found.first_paragraph), "", *findings]))
 # intervals, and {doc}`../book/api/calibrators` the methods.
 #
 # By default every method may be recommended, including those that change some predictions. **Set `keep_predictions`** if the
-# predicted classes must stay, say because a product already shows them. They are still tried and listed, but
+# predicted classes must stay, say because a product already shows them. All methods are still tried and listed, but
 # only those that never change a prediction can be recommended.
 
 # %%
