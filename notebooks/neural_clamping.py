@@ -21,7 +21,7 @@
 #
 # **We find** no gain in ECE beyond chance on any of four networks, and most of our intervals include the printed gain,
 # too. Three of the four test it without the focal loss: their exponent is 0, a value that the paper's search leaves
-# out. Our fits, which are shorter, lose accuracy: 0.75 points on a public ResNet-56, on the same test images.
+# out. Our fits, which are shorter, lose accuracy: 0.75 points on a public ResNet-56, compared on the same test images.
 #
 # **Do this:** fit one temperature first. It needs no images and no gradients, and it changes no prediction.
 # ```
