@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from calibkit.metrics import adaptive_ece, ece, reliability_bins
-from calibkit.metrics.binning import bin_edges, mass_bins, width_bins
+from calibkit.metrics.binning import bin_edges, width_bins
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -28,29 +28,6 @@ def test_width_bins_are_bucketize(dtype):
         near = torch.cat([torch.nextafter(edges, torch.full_like(edges, end)) for end in (-1.0, 2.0)]).clamp(0, 1)
         tried = torch.cat([values, edges, near])
         assert (width_bins(tried, n_bins) == torch.bucketize(tried, edges[1:-1])).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_confidences_on_an_edge(dtype):
-    """0.7, 0.75 and 0.8 in 10 bins: (0.6, 0.7] holds the first, (0.7, 0.8] the others, in both dtypes."""
-    probs = np.array([[0.7, 0.3], [0.75, 0.25], [0.8, 0.2]], dtype)
-    assert reliability_bins(probs, [0, 1, 0], n_bins=10).counts.tolist() == [0, 0, 0, 0, 0, 0, 1, 2, 0, 0]
-
-
-def test_mass_bins_without_ties_are_even_parts():
-    values = torch.from_numpy(np.random.default_rng(0).random(101))
-    for n_bins in (1, 2, 7, 15, 100, 101, 102, 500):
-        parts = np.array_split(np.argsort(values.numpy()), n_bins)
-        want = np.empty(101, int)
-        for b, part in enumerate(parts):
-            want[part] = b
-        assert (mass_bins(values, n_bins).numpy() == want).all()
-
-
-def test_mass_bins_keep_ties_together():
-    values = torch.tensor([0.1, 0.2, 0.3, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9])
-    assert mass_bins(values, 5).tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
-    assert set(mass_bins(torch.full((90,), 0.7), 15).tolist()) == {0}
 
 
 @pytest.mark.parametrize("scheme, metric", [("width", ece), ("mass", adaptive_ece)])

@@ -37,21 +37,6 @@ def test_estimates_are_those_of_the_bootstrap(sample, groups):
         assert comparison.difference("one", "one", metric) == (0, 0, 0)
 
 
-def test_widths_are_those_of_normal_theory(sample):
-    """Of a mean over rows; and of a difference, by the differences of the rows, as both see the same rows."""
-    probs, y = sample
-    comparison = Comparison(y, ["nll"], n_resamples=2000)
-    of_rows = {name: -np.log(p[np.arange(400), y]) for name, p in probs.items()}
-    for name, p in probs.items():
-        comparison.add(name, p)
-    of_rows["difference"] = of_rows["three"] - of_rows["one"]
-    estimates = {name: comparison.of(name, "nll") for name in probs}
-    estimates["difference"] = comparison.difference("three", "one", "nll")
-    for name, (value, low, high) in estimates.items():
-        assert value == pytest.approx(of_rows[name].mean())
-        assert (high - low) / 2 == pytest.approx(1.96 * of_rows[name].std() / np.sqrt(400), rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "below", "above", "within"),
     [

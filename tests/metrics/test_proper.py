@@ -3,17 +3,8 @@ import pytest
 import torch
 from sklearn.metrics import confusion_matrix, jaccard_score
 
-from calibkit.metrics import Sample, accuracy, brier, entropy, evaluate, mean_iou, nll
+from calibkit.metrics import Sample, accuracy, brier, entropy, mean_iou, nll
 from calibkit.metrics.proper import iou_of_confusion
-
-LOGITS = torch.tensor([[8.0, 1, -3, 0], [2, 5, 4.5, -6], [0, 0.5, 0.2, 12]], dtype=torch.float64)
-LABELS = torch.tensor([0, 2, 3])
-
-
-def test_values_of_an_independent_program():
-    want = {"accuracy": 2 / 3, "nll": 0.335298, "brier": 0.255709, "entropy": 0.262931, "ece": 0.201676}
-    assert evaluate(LOGITS.softmax(1), LABELS, [*want]) == pytest.approx(want, abs=5e-7)
-    assert evaluate(LOGITS.softmax(1), LABELS)["classwise_ece"] == pytest.approx(0.105850, abs=5e-7)
 
 
 def test_formulas(cases):
