@@ -12,31 +12,6 @@ from calibkit.metrics import accuracy
 pytest.importorskip("sklearn.isotonic", reason="the regression is scikit-learn's")
 
 
-def pool(values):
-    """Least-squares non-decreasing fit: merge neighbours that fall, until none does."""
-    blocks = [[v, 1] for v in values]
-    i = 0
-    while i < len(blocks) - 1:
-        if blocks[i][0] > blocks[i + 1][0]:
-            (a, m), (b, n) = blocks[i : i + 2]
-            blocks[i : i + 2] = [[(a * m + b * n) / (m + n), m + n]]
-            i = max(i - 1, 0)
-        else:
-            i += 1
-    return np.repeat([b[0] for b in blocks], [b[1] for b in blocks])
-
-
-def test_equals_pooling_of_adjacent_violators():
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(300, 4))
-    y = np.array([rng.choice(4, p=p) for p in np.exp(z) / np.exp(z).sum(1, keepdims=True)])
-    probs, scores = np.exp(z) / np.exp(z).sum(1, keepdims=True), np.empty((300, 4))
-    for k in range(4):
-        order = probs[:, k].argsort()
-        scores[order, k] = pool((y[order] == k).astype(float))
-    np.testing.assert_allclose(Isotonic().fit(z, y)(z), scores / scores.sum(1, keepdims=True), atol=1e-9)
-
-
 def test_new_rows_equal_scikit_learns_prediction(overconfident):
     from sklearn.isotonic import IsotonicRegression
 

@@ -45,21 +45,6 @@ def test_the_gradient_vanishes(dtype, k, n, lam, near):
     assert fitted.chosen_lam == lam and not fitted.fell_back and np.isnan(fitted.cv_loss)
 
 
-def test_closed_form():
-    """On one-hot logits each group has a row of probabilities of its own: its shares of the labels."""
-    z = np.repeat(4.0 * np.eye(3), [10, 20, 10], axis=0)
-    y = np.repeat([0, 1, 2, 1, 0, 2, 2, 0, 1], [8, 1, 1, 14, 3, 3, 6, 2, 2])
-    shares = [[0.8, 0.1, 0.1], [0.15, 0.7, 0.15], [0.2, 0.2, 0.6]]
-    np.testing.assert_allclose(MatrixScaling().fit(z, y)(z)[[0, 10, 30]], shares, atol=1e-7)
-
-
-def test_strong_penalty_is_temperature_scaling():
-    z, y = random_sample(2, 400, 4)
-    ts, ms = TemperatureScaling().fit(z, y), MatrixScaling(lam=1e8).fit(z, y)
-    np.testing.assert_allclose(ms.weights, np.eye(4) / ts.temperature, atol=1e-7)
-    np.testing.assert_allclose(ms(z), ts(z), atol=1e-7)
-
-
 def test_invariances():
     z, y = random_sample(3, 600, 4)
     probs = check_order(lambda: MatrixScaling(lam=0.1), z, y)
