@@ -13,38 +13,18 @@ def size(model):
     return sum(p.numel() for p in model.parameters())
 
 
-def bottleneck_resnet(depths, n_classes, stem):
-    """Parameters of a ResNet of bottlenecks c -> w -> w -> 4w, and a projection at the first block of each stage."""
-    count, c = 9 * 3 * 64 + 2 * 64, 64
-    for stage, n in enumerate(depths):
-        w = 64 * 2**stage
-        count += c * 4 * w + 8 * w
-        for _ in range(n):
-            count += c * w + 9 * w * w + 4 * w * w + 2 * w + 2 * w + 8 * w
-            c = 4 * w
-    return count + (c * (4 if stem == "tiny" else 1) + 1) * n_classes
-
-
-def test_resnet_size_by_formula():
-    for stem in ["cifar", "tiny"]:
-        for name, depths in [("resnet50", (3, 4, 6, 3)), ("resnet101", (3, 4, 23, 3))]:
-            with torch.device("meta"):
-                assert size(build(name, 10, stem=stem)) == bottleneck_resnet(depths, 10, stem)
-
-
-def test_densenet121_size_by_formula():
-    """Without the normalisation of the first convolution on CIFAR: 2 x 64 fewer, beside 3 x 3 for 7 x 7."""
-    count, c, k = 9 * 3 * 64, 64, 32
-    for block, n in enumerate((6, 12, 24, 16)):
-        for _ in range(n):
-            count += 2 * c + 4 * k * c + 8 * k + 36 * k * k
-            c += k
-        if block < 3:
-            count += 2 * c + c * c // 2
-            c //= 2
-    count += 2 * c + (c + 1) * 10
-    with torch.device("meta"):
-        assert size(build("densenet121", 10)) == count
+def test_sizes_with_the_stems_of_small_images():
+    """Those of ImageNet but for 3 x 3 weights in the first convolution, the classes, and four times the features of
+    "tiny"; a DenseNet for CIFAR has no normalisation of that convolution.
+    """
+    for name, stem, features, less in (
+        *((name, stem, 2048, 0) for name in ("resnet50", "resnet101") for stem in ("cifar", "tiny")),
+        ("densenet121", "cifar", 1024, 2 * 64),
+    ):
+        with torch.device("meta"):
+            small, large = build(name, 10, stem=stem), build(name, 1000, stem="imagenet")
+        classes = 10 * (features * (4 if stem == "tiny" else 1) + 1) - 1000 * (features + 1)
+        assert size(small) - size(large) == (3 * 3 - 7 * 7) * 3 * 64 - less + classes
 
 
 def test_imagenet_sizes_that_torchvision_publishes():
