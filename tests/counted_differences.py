@@ -51,7 +51,18 @@ def strata(method: str, metric: str) -> dict[str, pd.DataFrame]:
     return dict([*rows.groupby(stratum(rows))])
 
 
-def less_one(method: str, kind: str, metric: str) -> list[Estimate]:
-    """The mean over the networks of a stratum, and those that leave one of them out."""
-    rows = strata(method, metric)[kind]
+def left_out(rows: pd.DataFrame) -> list[Estimate]:
+    """The mean over the networks, and those that leave one of them out."""
     return [over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)]
+
+
+def less_one(method: str, kind: str, metric: str) -> list[Estimate]:
+    return left_out(strata(method, metric)[kind])
+
+
+def of_losses(loss: str, base: str, metric: str = "ece", scaled: str = "identity") -> pd.DataFrame:
+    """The recorded differences of uncalibrated networks for balanced data, trained here with two losses, the second
+    with a calibrator.
+    """
+    rows = select(load_effects(), scaled, base, loss=loss, method="identity", metric=metric)
+    return rows[stratum(rows) == OURS]

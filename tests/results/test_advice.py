@@ -64,22 +64,10 @@ def test_class_temperatures_on_the_front_page():
     assert all(of.above() == "holds" for kind in (PUBLISHED, OURS) for of in less_one(CTS, kind, "nll"))
 
 
-def test_nothing_else_is_lower_in_both_on_balanced_data_on_the_front_page():
-    for method, loss in (("neural_clamping", None), ("identity", "mbls"), ("identity", "acls")):
-        found = []
-        for metric in ("ece", "nll"):
-            every = load_effects() if loss is None else effects()
-            of_loss = {"loss": loss} if loss else {}
-            rows = select(every, TS, loss and "cross_entropy", method=method, metric=metric, **of_loss)
-            rows = rows[stratum(rows) == OURS]
-            found.append([over_networks(rows), *(over_networks(rows.drop(i)) for i in rows.index)])
-        assert not any(ece.below() == nll.below() == "holds" for ece, nll in zip(*found, strict=True))
-
-
 def test_the_green_corner_of_the_opening_figure():
     """Three points lie in it, all for long-tailed data; one of them whichever network is left out."""
     inside, whichever = [], []
-    for method in (CTS, CLS):  # the others are in the test above
+    for method in (CTS, CLS):  # for others see test_neural_clamping_in_the_guide and test_over_networks.py
         for kind in strata(method, "ece").keys() - {"apart"}:
             of = [less_one(method, kind, metric) for metric in ("ece", "nll")]
             if all(mean.below() == "holds" for mean, *_ in of):

@@ -1,7 +1,21 @@
 """What the pages say of MbLS, ACLS, the increasing map and GP calibration, counted again from recorded differences."""
 
 from cells_and_pages import chapter, says, text
-from counted_differences import CTS, OURS, PUBLISHED, TAIL, TS, against, alone, effects, less_one, strata, words
+from counted_differences import (
+    CTS,
+    OURS,
+    PUBLISHED,
+    TAIL,
+    TS,
+    against,
+    alone,
+    effects,
+    left_out,
+    less_one,
+    of_losses,
+    strata,
+    words,
+)
 
 from book.kit.notebook.over_networks import APART, select, stratum
 from book.kit.results.claims import ledger
@@ -13,21 +27,12 @@ from book.papers import PAPERS
 
 
 def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_box():
-    """In ECE and in NLL clearly higher, whichever network is left out."""
     for said in (PAPERS["mbls"].found, chapter("mbls"), text("index")):
         assert "Averaged over nine networks for balanced data" in said
     assert "five of them trained once, both scores are clearly worse" in text("index")
-    rows = select(load_effects(), TS, "cross_entropy", loss="mbls", method="identity")
-    rows = rows[rows["metric"].isin(["ece", "nll"])]
-    all_of, rows = dict([*rows.groupby("metric")]), rows[stratum(rows) == OURS]
-    ece, nll = (
-        {name: over_networks(of[of["network"] != name]) for name in ["", *of["network"]]}
-        for of in (rows[rows["metric"] == metric] for metric in ("ece", "nll"))
-    )
-    assert len(ece) == len(nll) == 1 + 9 and len(all_of["ece"]) == len(all_of["nll"]) == 12
-    assert {of.below() for of in (*ece.values(), *nll.values())} == {"does not hold"}
-    assert over_networks(all_of["ece"]).below() == "does not hold"
-    assert over_networks(all_of["nll"]).below() == "does not hold"
+    for metric in ("ece", "nll"):  # of those for balanced data see test_over_networks.py
+        rows = select(load_effects(), TS, "cross_entropy", loss="mbls", method="identity", metric=metric)
+        assert len(rows) == 12 and over_networks(rows).below() == "does not hold"
     chosen = {("resnet8", "mbls margin=10"): "not decided", ("resnet20", "mbls margin=8"): "does not hold"}
     for (model, loss), said in chosen.items():
         of = {"loss": loss, "method": "identity", "metric": "ece", "model": model}
@@ -46,23 +51,15 @@ def test_the_means_of_acls_in_the_ledger_and_in_its_chapter():
     assert alone(on_cifar10).tolist() == ["does not hold"] * 4 and "is clearly better calibrated" in chapter("acls")
 
 
-def balanced(loss, base, metric="ece", scaled="identity"):
-    """The recorded differences of uncalibrated networks for balanced data, trained here with two losses, the second
-    with a calibrator.
-    """
-    rows = select(load_effects(), scaled, base, loss=loss, method="identity", metric=metric)
-    return rows[stratum(rows) == OURS]
-
-
 def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_box():
     """The signs, the means and the counts of networks, over those for balanced data."""
     pages = (PAPERS["mbls"].found.replace("\n", " "), chapter("mbls"), text("index"))
-    to_ce, to_ls = (balanced("mbls", base) for base in ("cross_entropy", "label_smoothing"))
+    to_ce, to_ls = (of_losses("mbls", base) for base in ("cross_entropy", "label_smoothing"))
     assert (len(to_ce), (to_ce["value"] < 0).sum()) == (9, 7) and over_networks(to_ce).below() == "holds"
     assert all("its ECE is lower than that of cross-entropy on seven of the nine" in said for said in pages)
     assert "the ECE of MbLS is on average lower than that of cross-entropy" in text("index")
     assert "seven of the nine, and clearly on average" in text("index")
-    right = over_networks(balanced("mbls", "cross_entropy", "accuracy")).percent
+    right = over_networks(of_losses("mbls", "cross_entropy", "accuracy")).percent
     assert right.above(-0.6) == right.within(0.6) == "holds" and round(right.value, 1) == 0
     assert "The accuracy is on average that of cross-entropy within 0.6 points, as the paper says" in text("index")
     assert over_networks(to_ls).below() == "holds" and len(to_ls) == 9
@@ -81,7 +78,7 @@ def test_the_margin_without_a_temperature_on_the_front_page_its_card_and_in_its_
 
 
 def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
-    ece, nll = (balanced("mbls", "mbls margin=0 weight=0.05", metric) for metric in ("ece", "nll"))
+    ece, nll = (of_losses("mbls", "mbls margin=0 weight=0.05", metric) for metric in ("ece", "nll"))
     assert (len(nll), (nll["value"] < 0).sum(), (alone(nll) == "holds").sum()) == (6, 4, 2)
     both, of_ece = (rows[alone(rows) == "holds"] for rows in (nll, ece))
     assert {*both["dataset"]} == {"cifar10"} and {*both["model"]} == {"resnet8", "resnet8_whitened"}
@@ -90,7 +87,6 @@ def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
     for page in (PAPERS["mbls"].found, chapter("mbls").replace("The NLL", "Its NLL")):
         assert "on three: two ResNet-8s for CIFAR-10 and one for CIFAR-100" in page.replace("\n", " ")
         assert said in page.replace("\n", " ")
-    assert {over_networks(ece.drop(i)).below() for i in ece.index} == {"holds"}
     assert "whichever of the six is left out" in chapter("comparison")
     said = "its ECE is lower on five of the six networks that we trained with the two, and its NLL on four."
     assert (ece["value"] < 0).sum() == 5 and f"{said} Both scores are clearly lower on two" in text("index")
@@ -99,13 +95,13 @@ def test_the_margin_itself_and_the_focal_loss_on_the_front_page():
     assert [name for name, alone_clear in clear.items() if alone_clear] == ["20newsgroups_random"]
     assert over_networks(nll).below() == "not decided"
     assert "The mean of the NLL is clear only without the text network" in text("index")
-    more, right = (balanced("focal", "mbls", metric)["value"] for metric in ("ece", "accuracy"))
+    more, right = (of_losses("focal", "mbls", metric)["value"] for metric in ("ece", "accuracy"))
     assert (len(more), (more > 0).sum(), len(right), (right < 0).sum()) == (5, 4, 5, 5)
     assert "a higher ECE on four of the five networks with both, and a lower accuracy on all five" in text("index")
 
 
 def test_what_acls_gains_on_the_front_page():
-    to_ce, to_mbls = (balanced("acls", base) for base in ("cross_entropy", "mbls"))
+    to_ce, to_mbls = (of_losses("acls", base) for base in ("cross_entropy", "mbls"))
     assert (len(to_ce), (to_ce["value"] < 0).sum()) == (9, 9) and over_networks(to_ce).below() == "holds"
     assert (len(to_mbls), (to_mbls["value"] < 0).sum()) == (9, 6)
     assert sorted(alone(to_mbls)) == ["does not hold"] + ["holds"] * 4 + ["not decided"] * 4
@@ -113,7 +109,7 @@ def test_what_acls_gains_on_the_front_page():
     said = "its ECE is lower than that of MbLS on six of the nine, clearly on four, and clearly higher on one, the text"
     assert said in text("index")
     assert "its ECE is lower than that of cross-entropy on all nine. The gradient" in text("index")
-    scaled = [balanced("acls", "cross_entropy", metric, TS) for metric in ("ece", "nll")]
+    scaled = [of_losses("acls", "cross_entropy", metric, TS) for metric in ("ece", "nll")]
     assert {(len(rows), over_networks(rows).below()) for rows in scaled} == {(9, "does not hold")}
     assert (to_ce[["n_seeds", "base_seeds"]].min(axis=1) == 1).sum() == 5
     said = "either. Averaged over nine networks for balanced data, five of them trained once, both scores"
@@ -165,23 +161,17 @@ def test_means_that_turn_when_a_network_is_left_out_are_named_on_the_front_page(
     rows = select(load_effects(), f"{TS}:ece", "label_smoothing", loss="label_smoothing", method=CTS, metric="ece")
     rows = rows[stratum(rows) == OURS]
     assert over_networks(rows).below() == "holds" and len(rows) == 9
-    assert {over_networks(rows.drop(i)).below() for i in rows.index} == {"holds", "not decided"}
+    assert {of.below() for of in left_out(rows)} == {"holds", "not decided"}
     assert "and class temperatures on networks with label smoothing. CTS" in text("index")
     assert "Over the nine trained with label smoothing there is one" in chapter("class_temperature_scaling")
-    to_ce = balanced("acls", "cross_entropy")
-    assert all(over_networks(to_ce.drop(i)).below() == "holds" for i in to_ce.index)
-    for metric in ("ece", "nll"):
-        rows = balanced("acls", "cross_entropy", metric, TS)
-        assert {over_networks(rows.drop(i)).below() for i in rows.index} == {"does not hold"}
     for metric, clear in {"ece": "not decided", "adaptive_ece": "holds"}.items():
         rows = select(load_effects(), "identity", "mbls", loss="acls", method="identity", metric=metric)
         images = rows[rows["dataset"] != "20newsgroups_random"]
         assert [over_networks(of).below() for of in (rows, images)] == [clear, "holds"]
-        assert {over_networks(rows.drop(i)).below() for i in rows.index} == {"holds", "not decided"}
+        assert {of.below() for of in left_out(rows)} == {"holds", "not decided"}
     assert "Its average is clear in AECE alone, and hangs on a few networks. On images alone both" in chapter("acls")
-    right = balanced("mbls", "cross_entropy", "accuracy")
-    right = [over_networks(right.drop(i)).percent for i in right.index]
-    assert {of.within(0.6) for of in right} == {"holds"}
+    right = left_out(of_losses("mbls", "cross_entropy", "accuracy"))
+    assert {of.percent.within(0.6) for of in right} == {"holds"}
 
 
 def test_rows_of_the_ledger_that_turn_without_the_sets_apart_are_named_in_it():
