@@ -1,7 +1,6 @@
 """Shared by all tests: one thread, no display, torchvision importable, a shell, and logits: some whose true
 temperature is known, and some that Jung et al. 2023 published or used, with what public code made of them."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NamedTuple
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
+import oracles
 import pytest
 import torch
 from data_parameters import with_logits
@@ -73,7 +73,7 @@ def too_sure() -> Logits:
 
 
 #: See "source" in the file.
-SETS = json.loads((Path(__file__).resolve().parent / "data" / "posthoc_oracle.json").read_text())["sets"]
+SETS = oracles.numbers("posthoc")["sets"]
 
 
 class Published(NamedTuple):

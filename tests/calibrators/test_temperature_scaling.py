@@ -1,11 +1,10 @@
 """Temperature scaling against closed forms, root finding on plain formulas, and known optima on published logits."""
 
 import functools
-import json
 import math
-from pathlib import Path
 
 import numpy as np
+import oracles
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,7 +17,7 @@ from calibkit.networks import load_logits
 from calibkit.objectives import OBJECTIVES, ClassLossScaling, Focal, LabelSmoothing, losses
 
 #: Optima found by others on the logits that the authors of SCTL publish: see "source" in the file.
-ORACLE = json.loads((Path(__file__).resolve().parents[1] / "data" / "scaling_oracle.json").read_text())
+ORACLE = oracles.numbers("scaling")
 SETS = with_logits(sorted(ORACLE.keys() - {"source"}))
 OBJECTIVE = {
     "nll": "nll",
@@ -112,12 +111,7 @@ def test_few_float32_rows_give_the_temperature_of_their_float64_copies():
 
 @pytest.mark.parametrize(
     "objective",
-    [
-        Focal(3.0, detach=True),
-        ClassLossScaling(),
-        ClassLossScaling(0.3, 2.0, "mm"),
-        ClassLossScaling(variant="paper"),
-    ],
+    [Focal(3.0, detach=True), ClassLossScaling(), ClassLossScaling(0.3, 2.0, "mm"), ClassLossScaling(variant="paper")],
     ids=str,
 )
 def test_fixed_point_equals_bisection_with_frozen_weights(objective):
@@ -227,7 +221,6 @@ def test_moments_are_derivatives(smoothing):
         torch.testing.assert_close(ours, known, rtol=1e-11, atol=1e-12)
 
 
-# ----------------------------------------------------------------------------------------------- published logits
 @pytest.fixture(scope="module")
 def stored():
     return functools.cache(load_logits)

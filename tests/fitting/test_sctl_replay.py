@@ -1,9 +1,7 @@
 """``solver="sctl"`` against the public code's values, and against the authors' own log on their own logits."""
 
-import json
-from pathlib import Path
-
 import numpy as np
+import oracles
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,9 +11,7 @@ from calibkit.fitting import sctl_replay
 from calibkit.metrics import ece
 from calibkit.objectives import NLL, ClassLossScaling, Focal, LabelSmoothing
 
-DATA = Path(__file__).resolve().parents[1] / "data"
-LOSS = json.loads((DATA / "class_loss_scaling_oracle.json").read_text())
-CASES = dict(np.load(DATA / "class_loss_scaling_oracle.npz"))
+LOSS, CASES = oracles.numbers("class_loss_scaling"), oracles.arrays("class_loss_scaling")
 
 
 @pytest.fixture

@@ -4,17 +4,14 @@ tests/data/losses_oracle.json names repository, commit, file and settings of eac
 """
 
 import inspect
-import json
-from pathlib import Path
 
-import numpy as np
+import oracles
 import pytest
 import torch
 
 from calibkit.losses import LOSSES
 
-DATA = Path(__file__).parents[1] / "data"
-ORACLE = json.loads((DATA / "losses_oracle.json").read_text())
+ORACLE = oracles.numbers("losses")
 WHOLE = {
     "ce": ("cross_entropy", {}),
     "ls_alphaK_005": ("label_smoothing", {"alpha": 0.05}),
@@ -44,8 +41,7 @@ PENALTIES = {
 
 @pytest.fixture(scope="module")
 def arrays():
-    with np.load(DATA / "losses_oracle.npz", allow_pickle=False) as archive:
-        return {name: torch.from_numpy(archive[name]) for name in archive.files}
+    return {name: torch.from_numpy(array) for name, array in oracles.arrays("losses").items()}
 
 
 def assert_equal(arrays, entry, function, shift=0.0):

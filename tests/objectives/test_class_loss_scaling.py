@@ -1,18 +1,14 @@
 """Class-wise loss scaling against the authors' code (numbers in tests/data) and the paper's equations by hand."""
 
-import json
-from pathlib import Path
-
 import numpy as np
+import oracles
 import pytest
 import torch
 
 from calibkit.objectives import ClassLossScaling, cross_entropy_grad, losses
 
-DATA = Path(__file__).resolve().parents[1] / "data"
 #: What SeungjinJung/SCTL (83ad33b) returns for two sets of logits: see "source" in the file.
-VALUES = json.loads((DATA / "class_loss_scaling_oracle.json").read_text())
-ARRAYS = dict(np.load(DATA / "class_loss_scaling_oracle.npz"))
+VALUES, ARRAYS = oracles.numbers("class_loss_scaling"), oracles.arrays("class_loss_scaling")
 CASES = [(case, norm) for case in "AE" for norm in ("nd", "mm", "cm")]
 LOSSES = torch.tensor([0.2, 0.5, 1.1, 0.4], dtype=torch.float64)
 
