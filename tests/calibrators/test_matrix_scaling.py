@@ -55,7 +55,6 @@ def test_invariances():
     np.testing.assert_allclose(MatrixScaling().fit(mixed, y)(mixed), MatrixScaling().fit(z, y)(z), atol=1e-6)
 
 
-# --------------------------------------------------------------------------------------------- choice of the penalty
 @pytest.mark.parametrize("leak", [True, False])
 def test_the_choice_is_never_worse_than_temperature_scaling(leak):
     z, y = random_sample(4, 400, 5) if leak else too_large(8, 400, 5)
@@ -64,7 +63,6 @@ def test_the_choice_is_never_worse_than_temperature_scaling(leak):
     check_choice(fitted, z, y)
 
 
-# ---------------------------------------------------------------------------------------------------------- corners
 @pytest.mark.parametrize("case", CORNERS)
 @pytest.mark.parametrize(("lam", "dtype"), [(0.0, np.float32), (0.1, np.float64)])
 def test_corners_are_finite_and_the_same_again(case, lam, dtype):

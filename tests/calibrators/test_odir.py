@@ -90,7 +90,6 @@ def test_order_of_rows_and_classes_and_shift():
     np.testing.assert_allclose(DirODIR(lam=0.1, mu=0.1).fit(z + shift, y)(z), probs, atol=1e-7)
 
 
-# ------------------------------------------------------------------------------------------- choice of the penalties
 @pytest.mark.parametrize("method", METHODS)
 def test_the_choice_is_never_worse_than_temperature_scaling(method):
     fell_back = []
@@ -122,7 +121,6 @@ def test_a_given_penalty_stays():
     assert fitted.cv_loss < fitted.cv_loss_temperature
 
 
-# ---------------------------------------------------------------------------------------------------------- corners
 @pytest.mark.parametrize(
     ("method", "dtype", "case"),
     [

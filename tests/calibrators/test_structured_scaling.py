@@ -1,30 +1,18 @@
 """Structured vector and matrix scaling: their authors' package, the gradient, invariances, and corners."""
 
-import csv
-import json
-from pathlib import Path
-
 import numpy as np
+import oracles
 import pytest
 import torch
 from affine_samples import CORNERS, check_order, corner, random_sample
-from drawn_logits import true_logits
 
+from book.kit.results import load
 from calibkit import metrics
-from calibkit.calibrators import (
-    MatrixScaling,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureScaling,
-    VectorScaling,
-    calibrator,
-)
+from calibkit.calibrators import StructuredMatrixScaling, StructuredVectorScaling, TemperatureScaling, calibrator
 from calibkit.objectives import NLL, ClassBalanced, Focal
 
-ROOT = Path(__file__).resolve().parents[1]
 METHODS = {"svs": StructuredVectorScaling, "sms": StructuredMatrixScaling}
-SAMPLES = json.loads((ROOT / "data" / "structured_scaling_oracle.json").read_text())["samples"]
-ORACLE = np.load(ROOT / "data" / "structured_scaling_oracle.npz")
+SAMPLES, ORACLE = oracles.numbers("structured_scaling")["samples"], oracles.arrays("structured_scaling")
 
 
 def log_softmax(u):
@@ -47,7 +35,6 @@ def value(weights, bias, f, y, lam=1.0):
     return -log_p[np.arange(n), y].mean() + lam * (k / n * own + k * (k - 1) / n * off)
 
 
-# ------------------------------------------------------------------------------------------ the authors' package
 @pytest.mark.parametrize("key", METHODS)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_equals_what_the_authors_package_returned(name, key):
@@ -66,20 +53,14 @@ def test_equals_what_the_authors_package_returned(name, key):
 @pytest.mark.parametrize("name", ["structured_vector_scaling", "structured_matrix_scaling"])
 def test_equals_what_calarena_measured_on_published_logits(name, cifar10):
     """The NLL and Brier score of its fit by the authors' package, to the digits that its optimiser leaves."""
-    with (ROOT.parent / "book" / "results" / "third_party.csv").open() as table:
-        rows = [row for row in csv.DictReader(table) if row["method"] == name]
-    printed = {
-        row["metric"]: float(row["value"])
-        for row in rows
-        if (row["dataset"], row["model"], row["loss"]) == ("cifar10", "densenet40", "cross_entropy")
-    }
+    rows = load("third_party").query("method == @name and dataset == 'cifar10' and model == 'densenet40'")
+    printed = rows[rows["loss"] == "cross_entropy"].set_index("metric")["value"]
     test_logits, test_labels = cifar10.logits.test
     probs = calibrator(name).fit(*cifar10.logits.val)(test_logits)
     assert metrics.nll(probs, test_labels) == pytest.approx(printed["nll"], abs=3e-5)
     assert metrics.brier(probs, test_labels) == pytest.approx(printed["brier"], abs=5e-6)
 
 
-# ------------------------------------------------------------------------------------------------- the optimum
 @pytest.mark.parametrize("key", METHODS)
 @pytest.mark.parametrize(
     ("objective", "n", "k", "lam"),
@@ -103,15 +84,6 @@ def test_the_gradient_vanishes_at_the_fit(objective, key, n, k, lam):
 
 
 @pytest.mark.parametrize("key", METHODS)
-def test_without_a_penalty_it_is_plain_scaling_of_its_features(key):
-    z, y = random_sample(2, 800, 3)
-    fit = METHODS[key](lam=0.0).fit(z, y)
-    f = features(z, fit.temperature)
-    plain = (VectorScaling if key == "svs" else MatrixScaling)().fit(f, y)
-    np.testing.assert_allclose(fit(z), plain(f), atol=1e-7)
-
-
-@pytest.mark.parametrize("key", METHODS)
 def test_a_strong_penalty_is_temperature_scaling_smoothed(key):
     """One sample that is wrong and sure of it: without smoothing it alone would cost more."""
     z, y = random_sample(3, 200, 5)
@@ -121,36 +93,6 @@ def test_a_strong_penalty_is_temperature_scaling_smoothed(key):
     np.testing.assert_allclose(fit(z), (200 * ts(z) + 1 / 5) / 201, atol=1e-7)
 
 
-# --------------------------------------------------------------------------------------------- what it is good for
-def test_few_samples_a_class_cost_little():
-    """Ten samples a class where one temperature is all there is to find: the loss on new data."""
-    excess = dict.fromkeys((VectorScaling, *METHODS.values()), 0.0)
-    for seed in range(4):
-        true, y = true_logits(3200, 20, seed=seed)
-        z = 2 * true
-        ts = metrics.nll(TemperatureScaling().fit(z[:200], y[:200])(z[200:]), y[200:])
-        for method in excess:
-            excess[method] += (metrics.nll(method().fit(z[:200], y[:200])(z[200:]), y[200:]) - ts) / 4
-    plain = excess.pop(VectorScaling)
-    assert plain > 0.1
-    assert 0 < excess[StructuredVectorScaling] < 0.2 * plain
-    assert 0 < excess[StructuredMatrixScaling] < 0.4 * plain  # with ten times as many parameters
-
-
-def test_many_samples_a_class_find_what_is_wrong():
-    z, y = random_sample(5, 6000, 4)
-    z = log_softmax(z)  # what these methods see; plain matrix scaling also uses what a row of logits has in common
-    nll = {
-        method: metrics.nll(method().fit(z[:4000], y[:4000])(z[4000:]), y[4000:])
-        for method in (TemperatureScaling, *METHODS.values(), MatrixScaling)
-    }
-    assert nll[StructuredVectorScaling] < nll[TemperatureScaling] - 0.02
-    assert nll[StructuredMatrixScaling] < nll[StructuredVectorScaling] - 0.01
-    gain = {method: nll[TemperatureScaling] - other for method, other in nll.items()}
-    assert gain[StructuredMatrixScaling] > 0.97 * gain[MatrixScaling]
-
-
-# ------------------------------------------------------------------------------------------- invariances, corners
 @pytest.mark.parametrize("key", METHODS)
 def test_invariances(key):
     z, y = random_sample(6, 300, 4)

@@ -57,17 +57,6 @@ def test_gradient_equals_autograd_of_the_plain_formula(objective, diagonal):
     torch.testing.assert_close(ours[2], ce)
 
 
-def test_closed_form():
-    """With one-hot logits, scales and biases free, each group gets its own shares."""
-    z = np.repeat(4.0 * np.eye(3), [10, 20, 10], axis=0)
-    y = np.repeat([0, 1, 2, 1, 0, 2, 2, 0, 1], [8, 1, 1, 14, 3, 3, 6, 2, 2])
-    probs = VectorScaling().fit(z, y)(z)
-    # Two columns of each group are tied by one bias, so what holds for all is: mean p = share of the label ...
-    np.testing.assert_allclose(probs.mean(0), np.bincount(y) / 40, atol=1e-7)
-    # ... and within the group of a class, where alone its scale acts, its mean p is its share there.
-    np.testing.assert_allclose(probs[[0, 10, 30], [0, 1, 2]], [0.8, 0.7, 0.6], atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("objective", "lam"), [(each, 0.3) for each in OBJECTIVES] + [(NLL(), lam) for lam in (0.0, 0.01, 1.0)], ids=str
 )
@@ -84,13 +73,6 @@ def test_the_gradient_vanishes_at_the_fit(objective, lam):
     assert vs.chosen_lam == lam and not vs.fell_back and np.isnan(vs.cv_loss)
 
 
-def test_strong_penalty_is_temperature_scaling():
-    z, y = random_sample(3)
-    ts, vs = TemperatureScaling().fit(z, y), VectorScaling(lam=1e8).fit(z, y)
-    np.testing.assert_allclose(vs.weights, 1 / ts.temperature, rtol=1e-7)
-    np.testing.assert_allclose(vs(z), ts(z), atol=1e-7)
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.1])
 def test_invariances(lam):
     z, y = (x.numpy() for x in random_sample(4))
@@ -99,7 +81,6 @@ def test_invariances(lam):
         np.testing.assert_allclose(VectorScaling(lam=lam).fit(other, y)(other), probs, rtol=0, atol=1e-7)
 
 
-# ---------------------------------------------------------------------------------------- choice of the penalty
 @pytest.mark.parametrize("objective", [NLL(), ClassBalanced(), LabelSmoothing()], ids=str)
 def test_criterion_equals_a_plain_loop_over_folds(objective):
     z, y = random_sample(6, n=300, k=8)
@@ -117,22 +98,6 @@ def test_criterion_equals_a_plain_loop_over_folds(objective):
         weights = objective.weights(ce, y, 8)
         assert float(weights @ ce / weights.sum()) == pytest.approx(loss, rel=2e-4)
     assert vs.cv_loss < vs.cv_loss_temperature
-
-
-def test_temperature_scaling_where_nothing_is_better():
-    excess, fell_back = np.zeros(2), 0
-    for seed in range(8):
-        z, y = random_sample(seed, n=600, k=30, spread=0.0)
-        new = random_sample(seed + 100, n=3000, k=30, spread=0.0)
-        ts, plain, vs = TemperatureScaling().fit(z, y), VectorScaling().fit(z, y), VectorScaling(lam=None).fit(z, y)
-        assert vs.fell_back == (vs.cv_loss_temperature <= vs.cv_loss) == (vs.chosen_lam == np.inf)
-        if vs.fell_back:
-            fell_back += 1
-            np.testing.assert_allclose(vs.weights, 1 / ts.temperature, rtol=1e-12)
-            assert not vs.bias.any()
-        excess += [metrics.nll(c(new[0]), new[1]) - metrics.nll(ts(new[0]), new[1]) for c in (plain, vs)]
-    assert 0 < fell_back
-    assert excess[1] < 0.3 * excess[0]
 
 
 def test_folds_are_equal_and_always_the_same():
@@ -155,7 +120,6 @@ def test_search_walks_to_the_lowest_loss(target):
     assert search(loss, (1.0, 10.0 ** -target[1]), (True, False))[0] == (10.0 ** -target[0], 10.0 ** -target[1])
 
 
-# ---------------------------------------------------------------------------------------------- corners, border
 def test_separated_labels():
     z, _ = random_sample(7)
     with pytest.warns(RuntimeWarning, match="bound|separated"):

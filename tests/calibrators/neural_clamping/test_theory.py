@@ -5,7 +5,6 @@ import pytest
 import torch
 from scipy.optimize import LinearConstraint, linprog, minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
-from torch import nn
 
 from calibkit.calibrators.neural_clamping import NeuralClamping, entropy_gradient, theorem_delta
 
@@ -44,16 +43,6 @@ def test_entropy_gradient_is_that_of_the_network_in_evaluation(make_network, net
     training = make_network().double().train()
     training.load_state_dict(network.state_dict())
     torch.testing.assert_close(entropy_gradient(training, images), entropy_gradient(network, images), rtol=0, atol=0)
-
-
-def test_entropy_gradient_of_a_linear_network_in_closed_form():
-    """dH/dz_k = -p_k (log p_k + H), and z = W x / T."""
-    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    model = nn.Linear(3, 4).double()
-    p = softmax(model(x).detach().numpy() / 2, axis=1)
-    slope = -p * (np.log(p) - (p * np.log(p)).sum(1, keepdims=True))
-    want = (slope @ model.weight.detach().numpy()).mean(0) / 2
-    np.testing.assert_allclose(entropy_gradient(model, x, temperature=2.0), want, atol=1e-14)
 
 
 def test_theorem_1_the_entropy_rises_by_the_inner_product_to_first_order(network, images):
