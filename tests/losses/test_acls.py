@@ -89,15 +89,6 @@ class TestAblations:
         value = loss(logits, labels, index)
         assert torch.isclose(value, CrossEntropy()(logits, labels) + loss.penalty(logits, labels, index), rtol=1e-14)
 
-    def test_ranking_learns_its_history(self, batch):
-        logits, labels = batch
-        loss, index = ACLS(indicator="ranking", n_samples=12), torch.arange(12)
-        assert loss.uses_index and not ACLS().uses_index
-        assert torch.equal(loss(logits, labels, index), CrossEntropy()(logits, labels))  # no history yet
-        loss.update(index, torch.arange(12) % 2 == 0)
-        loss.end_epoch()
-        assert loss.penalty(logits, labels, index) > 0
-
     def test_an_ignored_neighbour_ranks_nobody(self, batch):
         logits, labels = batch
         loss = ACLS(indicator="ranking", n_samples=12)

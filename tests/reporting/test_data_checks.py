@@ -26,13 +26,6 @@ def test_the_chance_of_a_difference_is_that_of_all_deals():
         assert by_chance(a, b, sign) == pytest.approx(want, abs=3 * np.sqrt(want / 20_000) + 1e-4)
 
 
-def test_of_shares_it_is_the_exact_test_of_fisher():
-    for n, m, right_a, right_b in ((60, 1000, 60, 900), (1000, 60, 990, 52), (5, 400, 5, 200)):
-        a, b = np.repeat([1.0, 0.0], [right_a, n - right_a]), np.repeat([1.0, 0.0], [right_b, m - right_b])
-        want = stats.fisher_exact([[right_a, n - right_a], [right_b, m - right_b]], alternative="greater").pvalue
-        assert by_chance(a, b, sign=1) == pytest.approx(want, abs=4 * np.sqrt(want / 20_000) + 1e-4)
-
-
 def test_many_values_have_the_normal_distribution():
     rng = np.random.default_rng(0)
     a, b = rng.normal(0.05, size=6000), rng.normal(size=9000)
