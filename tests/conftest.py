@@ -13,6 +13,7 @@ import oracles
 import pytest
 import torch
 from data_parameters import with_logits
+from drawn_logits import true_logits
 
 from calibkit import _folders
 from calibkit.__main__ import main
@@ -66,9 +67,7 @@ def shell(capsys) -> Callable:
 @pytest.fixture
 def too_sure() -> Logits:
     """400 held-out and 500 test samples of four classes whose best temperature is 2."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 4)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    z, y = true_logits(900, 4)
     return Logits(2 * z[:400], y[:400], 2 * z[400:], y[400:])
 
 

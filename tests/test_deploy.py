@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from deployed import NET, K, Passing, Y, Z, close, fitted
+from drawn_logits import true_logits
 from scipy.special import softmax
 from torch import nn
 
@@ -250,9 +251,8 @@ def test_a_class_of_your_own_that_holds_more_than_numbers():
 
 @pytest.mark.parametrize("name", ["spline", "isotonic", "histogram_binning"])
 def test_float_rounds_nothing_that_is_looked_up(name):
-    rng = np.random.default_rng(0)
-    true = 3 * rng.normal(size=(3000, 5))
-    z, y = torch.tensor(4 * true), (true + rng.gumbel(size=true.shape)).argmax(1)
+    true, y = true_logits(3000, 5, 3.0)
+    z = torch.tensor(4 * true)
     method = CALIBRATORS[name]().fit(z.numpy(), y)
     module = CalibratedModel(nn.Identity(), method, dtype=torch.float64).float()
     np.testing.assert_array_equal(module(z).numpy(), method(z.numpy()))

@@ -1,5 +1,5 @@
-import numpy as np
 import pytest
+from drawn_logits import true_logits
 
 
 @pytest.fixture
@@ -7,9 +7,8 @@ def sample():
     """A function that draws logits whose best temperature is ``t``, with their labels."""
 
     def draw(n=3000, k=3, t=3.0, seed=0):
-        rng = np.random.default_rng(seed)
-        z = 2 * rng.normal(size=(n, k))
-        return t * z, (z + rng.gumbel(size=z.shape)).argmax(1)
+        z, y = true_logits(n, k, seed=seed)
+        return t * z, y
 
     return draw
 

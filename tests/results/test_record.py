@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn_logits import true_logits
 from scipy.special import softmax
 
 from book.kit import results
@@ -179,9 +180,7 @@ CELL |= {"budget": "reduced", "source": "ours"}
 @pytest.fixture(scope="module")
 def runs():
     """Three trainings, that differ in how sure they are and not evenly."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(300, 3))
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    z, y = true_logits(300, 3, 1.0)
     return [(np.exp(t * z) / np.exp(t * z).sum(1, keepdims=True), y) for t in (1.0, 2.0, 5.0)]
 
 
