@@ -25,6 +25,11 @@ ensure_torchvision_importable()  # before any test imports torchmetrics
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+
+
 @pytest.fixture
 def overconfident() -> tuple[torch.Tensor, torch.Tensor]:
     """Logits (4000, 5) that are 3 times those which the labels were drawn from: the true temperature is 3."""

@@ -17,8 +17,7 @@ from calibkit.calibrators import CALIBRATORS
 from calibkit.deploy import CalibratedModel, export
 from calibkit.fitting.own import as_calibrator
 
-GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
-DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: One each: a number, a network of its own temperatures, a matrix, a look-up whose size is up to the data, images.
 KINDS = ("temperature_scaling", "pts", "dir_odir", "isotonic", "neural_clamping")
 

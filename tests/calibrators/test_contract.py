@@ -79,7 +79,6 @@ def test_a_fit_is_the_same_of_tensors_in_inference_mode_of_more_threads_and_of_f
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_fit_on_a_gpu_is_the_same(sample, fitted):
     z, y = (torch.from_numpy(a).cuda() for a in sample)
     for name in NAMES:

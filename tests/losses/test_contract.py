@@ -201,7 +201,6 @@ def test_reads_no_value_back_from_the_device(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_does_not_synchronise_a_gpu(batch):
     for name, options in FORMS:
         logits, labels = (x.cuda() for x in batch)

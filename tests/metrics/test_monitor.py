@@ -98,8 +98,6 @@ def test_the_order_of_updates_and_late_labels_change_nothing(mixed):
 
 @pytest.mark.gpu
 def test_same_on_cuda(mixed):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     monitor, other = Monitor(), Monitor()
     monitor.update(*(torch.from_numpy(x).cuda() for x in mixed), "a")
     other.update(*mixed, "a")

@@ -181,7 +181,6 @@ def test_a_range_of_arrays_is_kept_as_floats_and_saved(network, images, labels, 
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu(make_network, network, images, labels):
     here = NeuralClamping(**FAST).fit(network, images, labels)
     there = make_network().double().cuda().eval()
