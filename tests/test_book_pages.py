@@ -34,9 +34,6 @@ def terms() -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line and not line.startswith(" ")]
 
 
-# References
-
-
 def test_every_entry_leads_to_the_paper(entries):
     links = {key: {"doi", "eprint", "url"} & set(entry.fields) for key, entry in entries.items()}
     assert {key for key, found in links.items() if not found} == WITHOUT_LINK
@@ -80,9 +77,6 @@ def test_an_entry_shows_its_links(entries):
         assert f'href="https://{address}"' in html
 
 
-# Glossary and index
-
-
 def test_every_term_leads_to_a_section():
     for block in re.split(r"\n\n", re.sub(r"```.*", "", GLOSSARY.split("```{glossary}", 1)[1])):
         if "\n  " not in block:
@@ -93,9 +87,6 @@ def test_every_term_leads_to_a_section():
 def test_terms_that_pages_link_to_are_in_the_glossary():
     linked = re.findall(r"\{term\}`(?:[^`<]*<)?([^`>]+)>?`", "\n".join(TEXT.values()))
     assert len(linked) > 40 and {term.lower() for term in linked} <= {term.lower() for term in terms()}
-
-
-# API and contents
 
 
 def test_each_page_is_in_the_contents_once():

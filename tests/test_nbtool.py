@@ -79,7 +79,6 @@ def stored(folder: Path) -> nbformat.NotebookNode:
     return nbformat.read(folder / "page.ipynb", 4)
 
 
-# ------------------------------------------------------------------------------------------------------------ run
 @pytest.mark.slow
 def test_run_stores_outputs_and_nothing_volatile(executed):
     nb = stored(executed)
@@ -108,7 +107,6 @@ def test_failing_cell_fails_the_run_and_keeps_the_old_notebook(tmp_path):
     assert (tmp_path / "page.ipynb").read_text() == "old"
 
 
-# ---------------------------------------------------------------------------------------------------------- check
 def faults_after(executed: Path, folder: Path, change) -> list[str]:
     write(folder)
     nb = stored(executed)
@@ -165,7 +163,6 @@ def test_check_finds_a_missing_twin_and_missing_parameters(tmp_path, capsys):
     assert "page.ipynb: has no .py" in capsys.readouterr().out
 
 
-# ----------------------------------------------------------------------------------------------------- parameters
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "message"),

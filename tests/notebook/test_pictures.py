@@ -20,7 +20,6 @@ def sample(n=200, seed=0):
     return probs, rng.integers(0, 3, n)
 
 
-# ------------------------------------------------------------------------------------------------ reliability_row
 @pytest.mark.parametrize(("names", "columns"), [("ab", 2), ("abcd", 2), ("abcdefg", 3)])
 def test_a_diagram_for_each_sample_and_one_legend(names, columns):
     samples = {name: sample(seed=i) for i, name in enumerate(names)}
@@ -46,7 +45,6 @@ def test_histograms_stand_below_and_true_curves_are_named():
     assert not [line for line in top[0].lines if line.get_label() == "truth"]
 
 
-# ------------------------------------------------------------------------------------------------------ bars, bands
 @pytest.mark.parametrize("n_series", [1, 3])
 def test_bars_of_a_group_touch_and_do_not_overlap(n_series):
     values = {f"s{i}": np.arange(4.0) + i for i in range(n_series)}
@@ -81,7 +79,6 @@ def test_mean_band_is_the_mean_and_its_standard_errors():
     assert top[0] == pytest.approx((draws.mean(1) - 2 * error).min())
 
 
-# ----------------------------------------------------------------------------------------------------------- image
 def test_image_is_scaled_by_channel_and_clipped():
     pixels = np.zeros((3, 2, 2))
     pixels[0], pixels[1], pixels[2] = 1.0, -1.0, 99.0
@@ -91,7 +88,6 @@ def test_image_is_scaled_by_channel_and_clipped():
     assert grey.shape == (2, 2) and float(grey[0, 0]) == 0.25
 
 
-# ----------------------------------------------------------------------------------------- curves of a temperature
 @pytest.fixture
 def ax():
     return plt.subplots()[1]
@@ -121,7 +117,6 @@ def test_twice_has_equal_axes_and_a_diagonal(ax):
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0.5", "1", "1.5", "2", "3"]
 
 
-# ------------------------------------------------------------------------------------------------------- dumbbells
 ROWS = pd.MultiIndex.from_tuples([("TS", "CE"), ("TS", "LS"), ("VS", "CE")])
 TABLE = pd.DataFrame({"printed": [1.0, 0.4, np.nan], "replay": [1.0, 0.5, 3.0], "exact": [1.1, 8.0, np.nan]}, ROWS)
 
@@ -145,7 +140,6 @@ def test_groups_lie_apart_and_the_first_row_is_on_top():
     assert [text.get_text() for text in ax.get_yticklabels()] == ["TS, CE", "TS, LS", "VS, CE"]
 
 
-# ------------------------------------------------------------------------------------------------------------ maps
 NAMES = [f"class {k}" for k in range(12)]
 
 
@@ -176,7 +170,6 @@ def test_the_legend_has_the_colour_of_each_class(path):
         np.testing.assert_allclose(patch.get_facecolor(), image.cmap(image.norm(k)))
 
 
-# -------------------------------------------------------------------------------------------------------- refusals
 def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made(path):
     labels = torch.zeros(3, dtype=torch.long)
     for call, name, *rest in (

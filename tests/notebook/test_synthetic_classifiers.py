@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from book.kit.notebook.synthetic_classifiers import (
-    binned_error,
-    draw_labels,
-    top_label,
-    true_curve,
-    with_error,
-)
+from book.kit.notebook.synthetic_classifiers import binned_error, draw_labels, top_label, true_curve, with_error
 from calibkit.metrics import accuracy, ece
 
 

@@ -18,7 +18,6 @@ def verdicts(paper="mbls", **options) -> list[str]:
     return list(compare(paper, **options)["verdict"])
 
 
-# -------------------------------------------------------------------------------------------------------- replay
 @pytest.mark.slow
 def test_on_the_authors_logits_the_tolerance_is_half_a_unit_of_the_last_digit_or_five_hundredths_of_a_point(book):
     cases = [
@@ -50,7 +49,6 @@ def test_the_authors_optimiser_replays_what_the_optimum_does_not(book):
     assert row["ours"] == pytest.approx(2.0)  # the optimum is what is shown
 
 
-# ----------------------------------------------------------------------------------------------------- direction
 @pytest.mark.slow
 def test_direction_by_the_printed_metric_to_which_the_nll_may_object(book):
     cases = [
@@ -165,7 +163,6 @@ def test_an_accuracy_drop_of_a_stand_in_is_shown_with_its_direction(book):
     assert row["stand_in_verdict"] == "same direction"
 
 
-# ------------------------------------------------------------------------------------------ rows, and the counts
 def test_comparator_is_that_of_the_table_or_else_the_first_of_another(book):
     rows = [{"value": "5.50"}, {"value": "2.50", "table": "2"}]
     method = {"value": "3.00", "method": TS}
