@@ -1,4 +1,4 @@
-"""The default of the estimators, and their sigmoid, beside what scikit-learn offers; a search over both."""
+"""The default of the estimators, and their sigmoid, beside what scikit-learn offers."""
 
 import warnings
 
@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 import sklearn
 from drawn_logits import classes_apart
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import load_calibrator
 from calibkit.estimators import CalibratedClassifier, LogitCalibrator
@@ -105,15 +102,3 @@ def test_its_file_is_read_and_its_name_is_listed(tmp_path):
     for method in ("sigmoyd", None):
         with pytest.raises(ValueError, match=f'^Expected `method` to be .*"sigmoid".*, but got {method!r}: Expected `'):
             LogitCalibrator(method).fit(z, y)
-
-
-def test_a_search_over_method_and_classifier():
-    X, y = classes_apart(3)
-    grid = {"method": ["sigmoid", "temperature_scaling", "ets"], "estimator__max_depth": [1, 3]}
-    search = GridSearchCV(CalibratedClassifier(DecisionTreeClassifier(), cv=2), grid, scoring="neg_log_loss", cv=2)
-    best = search.fit(X, y).best_estimator_
-    assert len(search.cv_results_["params"]) == 6 and np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert {name: best.get_params()[name] for name in grid} == search.best_params_
-    copied = clone(best).set_params(method="sigmoid", estimator__max_depth=2)
-    assert copied.fit(X, y).estimators_[0].get_depth() == 2
-    assert repr(copied.calibrator_.calibrator_).startswith("Sigmoid(slopes=")
