@@ -171,16 +171,6 @@ def test_a_group_is_the_test_of_its_rows_with_three_times_the_p_value():
     assert list(numbers.values()) == list(found.values()) and list(numbers) == [0, 1, 2]
 
 
-def test_of_a_calibrated_network_any_group_is_called_bad_as_often_as_alpha_says():
-    """20% of 150 sets, to three standard errors, with four groups of 50."""
-    rng, groups, called = np.random.default_rng(2), np.arange(200) % 4, 0
-    for seed in range(150):
-        labels = (rng.random(200) > TOP[:200]).astype(int)
-        found = calibration_by_group(PROBS[:200], labels, groups, alpha=0.2, power=None, n_draws=1, seed=seed)
-        called += any(of.verdict == SEEN for of in found.values())
-    assert 0.08 < called / 150 < 0.2 + 3 * 0.033
-
-
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

@@ -224,19 +224,6 @@ def test_bad_options_raise(mixed, options, message):
         bootstrap(*mixed, **options)
 
 
-def test_copies_that_go_together_tell_nothing(mixed):
-    """Each row five times, the copies in one group: the intervals of the rows themselves. (Equal-mass bins and the
-    correction for a bin's count do see how many rows there are.)"""
-    names = [name for name in METRICS if name not in ("ace", "tace", "adaptive_ece", "debiased_ece")]
-    probs, labels = (np.repeat(x, 5, axis=0) for x in mixed)
-    copied = bootstrap(probs, labels, names, groups=np.repeat(np.arange(300), 5), n_resamples=30)
-    single = bootstrap(*mixed, names, groups=np.arange(300), n_resamples=30)
-    news = bootstrap(probs, labels, names, n_resamples=30)
-    for name in names:
-        assert copied[name] == pytest.approx(single[name], abs=1e-9)
-        assert news[name][1] - news[name][0] < copied[name][1] - copied[name][0]
-
-
 @pytest.mark.parametrize("name", METRICS)
 def test_groups_against_a_loop_over_copied_rows(name, mixed):
     """Groups of unequal size, so resamples of unequal size."""

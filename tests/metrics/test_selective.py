@@ -55,21 +55,6 @@ def test_excess_is_over_the_best_order(mixed):
     assert aurc(np.stack([sure, 1 - sure], axis=1), wrong.astype(int)) == pytest.approx(best, abs=1e-12)
 
 
-def test_no_excess_where_all_errors_are_last():
-    for n in (1, 2, 25):
-        sure = np.linspace(1.0, 0.51, n)
-        for errors in range(n + 1):
-            labels = (np.arange(n) >= n - errors).astype(int)
-            assert excess_aurc(np.stack([sure, 1 - sure], axis=1), labels) == pytest.approx(0, abs=1e-12)
-
-
-def test_area_nears_the_limit_of_the_paper():
-    """E-AURC's optimum by the paper, r + (1 - r) ln(1 - r), for many samples."""
-    n, r = 200_000, 0.2
-    wrong, sure = (np.arange(n) >= (1 - r) * n).astype(int), np.linspace(1.0, 0.51, n)
-    assert aurc(np.stack([sure, 1 - sure], axis=1), wrong) == pytest.approx(r + (1 - r) * np.log(1 - r), abs=1e-5)
-
-
 def test_bad_input_raises(mixed):
     for curve in (risk_coverage, aurc, excess_aurc):
         with pytest.raises(ValueError, match=r"^Expected `probs` to be in \[0, 1\], but got"):

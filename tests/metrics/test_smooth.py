@@ -59,12 +59,6 @@ def test_definition_on_a_sample(mixed):
     assert smooth_ece(probs, labels) == pytest.approx(direct(probs, labels, 4001), abs=2e-4)
 
 
-def test_one_point_mass_is_its_gap():
-    """All rows at one confidence: the kernel spreads the residual but not its sum."""
-    probs, labels = np.tile([0.8, 0.2], (10, 1)), np.repeat([0, 1], [5, 5])
-    assert smooth_ece(probs, labels) == pytest.approx(0.3, abs=1e-9)
-
-
 def test_relplot_agrees():
     """To relplot's own tolerance: 10 bisections of sigma (1e-3) and its grid."""
     relplot = pytest.importorskip("relplot", reason="relplot is not installed")
