@@ -1,11 +1,9 @@
-"""The test of a change in calibration on simulated networks: how often it errs, what it sees, and what chance says."""
+"""The test of a change in calibration on simulated networks: how often it errs, and what it sees."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
-from scipy.special import softmax
 
 from calibkit.metrics.drift import Bins, drift_of
 
@@ -78,28 +76,3 @@ def test_a_drift_in_temperature_is_seen():
     assert 0.88 <= np.mean([drift.change.low <= centre <= drift.change.high for drift in found])
     perfect = [drift_of(a, None, 0.01) for a in now]
     assert np.mean([drift.verdict == "drifted" for drift in perfect]) >= 0.95
-
-
-def test_a_permutation_test_agrees():
-    """Days are exchanged among 2,000 samples of an over-confident network: what p-values then come by chance?"""
-    rng = np.random.default_rng(0)
-    z = rng.normal(scale=2, size=(2000, 4))
-    confidence = softmax(1.6 * z, axis=1).max(1)
-    today = np.arange(2000) < 800
-    right = rng.random(2000) < np.where(today, confidence - 0.12, confidence - 0.08)
-    index = np.ceil(confidence * 15).astype(int) - 1
-
-    def bins(rows):
-        c, r = confidence[rows], right[rows]
-        return Bins(*(np.bincount(index[rows], w, 15).astype(float) for w in (None, c, r, c * (1 - c))))
-
-    def p_values(today):
-        found = drift_of(bins(today), bins(~today), 0.01)
-        return stats.chi2.sf(found.statistic, found.dof), 2 * stats.norm.sf(abs(found.z)), found.p
-
-    found, drawn = p_values(today), np.array([p_values(rng.permutation(today)) for _ in range(1000)])
-    for ours, by_chance in zip(found[:2], drawn.T, strict=False):
-        assert ours < 0.2
-        for p in (ours, 0.01, 0.05, 0.2, 0.5):
-            assert (by_chance <= p).mean() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / 1000))
-    assert (drawn[:, 2] <= found[2]).mean() <= found[2] + 4 * math.sqrt(found[2] / 1000)  # Bonferroni's may be less
