@@ -40,6 +40,13 @@ def overconfident() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """The present folder, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def own_results(tmp_path, monkeypatch) -> Path:
     """An empty folder in the place of ``book/results``."""
     folder = tmp_path / "results"

@@ -191,16 +191,15 @@ def test_a_report_on_one_column(model):
 
 
 @pytest.mark.slow
-def test_a_score_from_the_shell(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_score_from_the_shell(here, capsys):
     z, y = drawn()
     pd.DataFrame({"id": range(300), "score": z, "label": y}).to_csv("mine.csv", index=False)
     command = ["mine.csv", "--kind", "logits", "--ignore", "id"]
     assert main(["report", *command, "--calibrators", "vector_scaling"]) == 0
     for out in ("p.npy", "p.csv", "p.json"):
         assert main(["apply", "mine-report/calibrator.npz", *command, "--out", out]) == 0
-    want = load_calibrator(tmp_path / "mine-report" / "calibrator.npz")(z)
-    stored = json.loads((tmp_path / "p.json").read_text())
+    want = load_calibrator(here / "mine-report" / "calibrator.npz")(z)
+    stored = json.loads((here / "p.json").read_text())
     assert stored["classes"] == ["1"] and list(pd.read_csv("p.csv")) == [
         "id",
         "label",

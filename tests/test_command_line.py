@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from drawn_logits import true_logits
 from scipy.special import softmax
 
 from calibkit.__main__ import main
@@ -21,10 +22,9 @@ ERRORS = {"ece", "mce", "adaptive_ece", "classwise_ece", "ks_error", "debiased_e
 
 
 @pytest.fixture
-def toy(too_sure, tmp_path, monkeypatch):
+def toy(too_sure, here):
     """Logits in a folder that one is in."""
-    monkeypatch.chdir(tmp_path)
-    return too_sure.save(tmp_path / "toy.npz")
+    return too_sure.save(here / "toy.npz")
 
 
 def row(out: str, metric: str) -> list[float]:
@@ -90,9 +90,7 @@ def test_both_commands_take_another_number_of_bins(toy, tmp_path, shell):
 
 def test_an_error_that_a_calibrated_network_would_show_is_marked(tmp_path, shell):
     """Labels drawn from the probabilities themselves."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(500, 30))
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    z, y = true_logits(500, 30, 1.0)
     out = shell(["evaluate", str(Logits(z, y, z, y).save(tmp_path / "noise.npz"))]).out
     value, low, high = row(out, "ece")
     assert low == 0 < value <= high

@@ -75,26 +75,25 @@ def test_a_report_is_one_a_label():
     assert list(found.reports) == ["0", "2"] and "1: left out, as it is there in all or in none" in str(found)
 
 
-def test_a_table_from_the_shell(tmp_path, monkeypatch, shell):
+def test_a_table_from_the_shell(here, shell):
     """Each label with a calibrator of its own in a file, by the names of the columns; and those of before go."""
-    monkeypatch.chdir(tmp_path)
     z, y = drawn()
     p = 1 / (1 + np.exp(-z))
     table(p, y, "prob_").assign(split=["val", "test"] * 600, note="x").to_csv("mine.csv", index=False)
-    (tmp_path / "mine-report").mkdir()
+    (here / "mine-report").mkdir()
     for name in ("calibrator.npz", "calibrator-7.npz"):
-        (tmp_path / "mine-report" / name).touch()
+        (here / "mine-report" / name).touch()
     assert "Over your 3 labels, " in shell(["report", "mine.csv", "--calibrators", "vector_scaling"]).out
-    files = sorted(path.name for path in (tmp_path / "mine-report").iterdir())
+    files = sorted(path.name for path in (here / "mine-report").iterdir())
     assert files == [*(f"calibrator-{i}.npz" for i in range(3)), "report.html", "report.json"]
-    facts = json.loads((tmp_path / "mine-report" / "report.json").read_text())
+    facts = json.loads((here / "mine-report" / "report.json").read_text())
     assert list(facts["labels"]) == ["fox", "dog", "cat"]  # in the order of the labels' columns
     for i, (name, of) in enumerate(facts["labels"].items()):
         k = NAMES.index(name)
         want = calibrator(of["recommended"]["key"]).fit(z[::2, k], y[::2, k])
-        fitted = load_calibrator(tmp_path / "mine-report" / f"calibrator-{i}.npz")
+        fitted = load_calibrator(here / "mine-report" / f"calibrator-{i}.npz")
         np.testing.assert_allclose(fitted(z[1::2, k]), want(z[1::2, k]), rtol=1e-6)
-        assert f"<h2>{name}</h2>" in (tmp_path / "mine-report" / "report.html").read_text()
+        assert f"<h2>{name}</h2>" in (here / "mine-report" / "report.html").read_text()
     both = table(z, y, "logit_").join(table(p, y, "prob_")[[f"prob_{name}" for name in NAMES]])
     assert read(both, kind="logits").val.outputs[0].tolist() == z[0, ::-1].tolist()
     both.to_csv("both.csv", index=False)
@@ -103,9 +102,8 @@ def test_a_table_from_the_shell(tmp_path, monkeypatch, shell):
         assert want in shell([command, "both.csv", "--kind", "logits"], 1).err
 
 
-def test_the_calibrators_of_several_labels_are_applied_one_after_the_other(tmp_path, monkeypatch):
+def test_the_calibrators_of_several_labels_are_applied_one_after_the_other(here):
     """Each replaces its own column and leaves what those before it wrote."""
-    monkeypatch.chdir(tmp_path)
     z, y = drawn(400)
     new, want = table(z, y, "logit_"), {}
     for k, name in enumerate(NAMES):

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import torch
 from checkout_copies import seem_to_have_data
+from drawn_logits import true_logits
 from test_makefile import TARGETS
 
 from book.kit import __main__ as kit
@@ -50,13 +51,10 @@ def commands(page: str) -> list[str]:
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch) -> dict[str, object]:
+def mine(here) -> dict[str, object]:
     """A working directory with what a page takes for granted, and the arrays that its reader has."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(900, 3)) * 2
-    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    z, y = true_logits(900, 3)
     arrays = {"z_val": 2 * z[:400], "y_val": y[:400], "z_test": 2 * z[400:], "y_test": y[400:]}
-    monkeypatch.chdir(tmp_path)
     for split in ("val", "test"):
         frame = pd.DataFrame(arrays[f"z_{split}"], columns=CLASSES)
         frame.assign(label=[CLASSES[k] for k in arrays[f"y_{split}"]]).to_csv(f"{split}.csv", index=False)
@@ -67,7 +65,7 @@ def mine(tmp_path, monkeypatch) -> dict[str, object]:
     Identity().fit(arrays["z_val"], arrays["y_val"]).save("mine-report/calibrator.npz")
     for name in ("mine.npz", "runs/digits/logits.npz"):
         Logits(*arrays.values()).save(name)
-    (tmp_path / "results").mkdir()
+    (here / "results").mkdir()
     return arrays
 
 
@@ -201,10 +199,9 @@ def test_pages_name_what_exists():
 
 
 @pytest.mark.slow
-def test_the_page_on_judging_prints_what_it_says(tmp_path, monkeypatch, shell):
+def test_the_page_on_judging_prints_what_it_says(here, shell):
     text = (ROOT / "book" / "judge.md").read_text()
     codes, commands, printed = (re.findall(f"```{kind}\n(.*?)```", text, re.S) for kind in ("python", "bash", "text"))
-    monkeypatch.chdir(tmp_path)
     for code in codes:
         Path(re.match("# (.*)", code)[1]).write_text(code)
     for command, said in zip(commands, printed, strict=True):

@@ -27,8 +27,7 @@ def but_for_steps(text):
 
 
 @pytest.fixture
-def csv(sample, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def csv(sample, here):
     z, y = sample(2000)
     table = pd.DataFrame(z, columns=CLASSES).assign(label=np.array(CLASSES)[y])
     table["split"] = np.where(np.arange(2000) < 1000, "val", "test")

@@ -211,9 +211,8 @@ def test_true_and_false_are_labels_of_two_classes(drawn, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, monkeypatch, shell):
+def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, here, shell):
     """``apply`` knows the classes, and leaves the other columns out."""
-    monkeypatch.chdir(tmp_path)
     frame = table(drawn, CLASSES, CLASSES, age=np.arange(400), file="x.png")
     frame.to_csv("mine.csv", index=False)
     command = ["report", "mine.csv", "--calibrators", "vector_scaling"]
@@ -235,9 +234,8 @@ def test_the_command_line_takes_the_cure_and_apply_needs_none(drawn, tmp_path, m
 
 
 @pytest.mark.slow
-def test_what_apply_writes_can_be_checked(drawn, tmp_path, monkeypatch, shell):
+def test_what_apply_writes_can_be_checked(drawn, here, shell):
     """``evaluate`` measures what ``report`` promised, in every format; and ``apply`` on it again keeps its columns."""
-    monkeypatch.chdir(tmp_path)
     frame = table(drawn, CLASSES, CLASSES, uid=[f"{i:03}" for i in range(400)])
     frame[:200].to_csv("val.csv", index=False)
     frame[200:].to_csv("test.csv", index=False)

@@ -100,13 +100,12 @@ def test_a_shift_is_told_in_the_numbers_that_were_given():
         assert f"{100 * (rows.max(1).mean() - (rows.argmax(1) == labels).mean()):+.1f}" in text
 
 
-def test_apply_of_no_calibrator_returns_the_rows(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_apply_of_no_calibrator_returns_the_rows(here, capsys):
     p, y = shares(20, spread=1.0, calibrated=True, k=3)
     table = pd.DataFrame(p, columns=["cat", "dog", "fox"])
     table.assign(label=y, split=np.repeat(["val", "test"], 1500)).to_csv("p.csv", index=False)
     assert main(["report", "p.csv", "--kind", "probabilities", "--calibrators", "temperature_scaling"]) == 0
-    assert json.loads((tmp_path / "p-report" / "report.json").read_text())["recommended"]["key"] == "identity"
+    assert json.loads((here / "p-report" / "report.json").read_text())["recommended"]["key"] == "identity"
     (table[["fox", "cat", "dog"]] * [1, 1, 1]).to_csv("new.csv", index=False)
     for out in ("q.csv", "q.npy"):
         command = ["apply", "p-report/calibrator.npz", "new.csv", "--kind", "probabilities", "--out", out]

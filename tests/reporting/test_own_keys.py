@@ -55,12 +55,11 @@ class Halved:
 
 
 @pytest.fixture
-def mine(sample, tmp_path, monkeypatch):
+def mine(sample, here):
     """A folder with a file of one's own and a file of logits."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a folder").mkdir()
-    (tmp_path / "a folder" / "mine.py").write_text(MINE)
-    (tmp_path / "a folder" / "helper.py").write_text("")
+    (here / "a folder").mkdir()
+    (here / "a folder" / "mine.py").write_text(MINE)
+    (here / "a folder" / "helper.py").write_text("")
     z, y = sample(600)
     Logits(z[:300], y[:300], z[300:], y[300:]).save("toy.npz")
     return z, y

@@ -167,17 +167,16 @@ def test_other_lines_are_no_questions():
 
 
 @pytest.fixture
-def logs(tmp_path, monkeypatch):
+def logs(here):
     """Logits, labels, and files of them: lines with empty ones between, packed lines, one indented array."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     z = rng.normal(size=(300, 4)).round(3) - 9
     y = (z / 2 + rng.gumbel(size=z.shape)).argmax(1)
     lines = [json.dumps(today(logits, int(k), i)) for i, (logits, k) in enumerate(zip(z, y, strict=True))]
-    (tmp_path / "lines.jsonl").write_text("\n\n".join(lines))
-    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    (here / "lines.jsonl").write_text("\n\n".join(lines))
+    (here / "packed.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     array = [before(list(logits), int(k), i) for i, (logits, k) in enumerate(zip(z, y, strict=True))]
-    (tmp_path / "array.jsonl").write_text(json.dumps(array, indent=2))
+    (here / "array.jsonl").write_text(json.dumps(array, indent=2))
     return z, y
 
 

@@ -13,9 +13,8 @@ KIND = ["--kind", "logits", "--calibrators", "temperature_scaling"]
 
 
 @pytest.fixture
-def here(sample, tmp_path, monkeypatch):
+def here(sample, here):
     """A folder with the same outputs in many places."""
-    monkeypatch.chdir(tmp_path)
     z, y = sample(300)
     for folder in ("exp.1", "exp.2", "a"):
         Path(folder).mkdir()
@@ -23,7 +22,7 @@ def here(sample, tmp_path, monkeypatch):
         np.save(Path(folder) / "labels.npy", y)
     for name in ("mine.npz", "a/mine.npz", "mine.v2.npz"):
         np.savez(name, logits=z, labels=y)
-    return tmp_path
+    return here
 
 
 def reported(folder):

@@ -189,8 +189,7 @@ def test_groups_may_have_names_and_none_may_be_missing(sample):
         assert read(frame[:5], kind="logits", group=group, labelled=False).val.outputs.shape == (5, 3)
 
 
-def test_columns_that_are_carried_stand_as_they_stood(sample, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_columns_that_are_carried_stand_as_they_stood(sample, here):
     z, y = sample(100)
     fitted = calibrator("temperature_scaling").fit(z, y)
     fitted.save("c.npz")
@@ -207,8 +206,7 @@ def test_columns_that_are_carried_stand_as_they_stood(sample, tmp_path, monkeypa
     np.testing.assert_array_equal([[row[f"prob_{name}"] for name in CLASSES] for row in rows], fitted(z[:4]))
 
 
-def test_numbered_columns_of_a_calibrator_that_was_fitted_on_arrays(sample, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_numbered_columns_of_a_calibrator_that_was_fitted_on_arrays(sample, here):
     z, y = sample(300, k=11)
     fitted = calibrator("vector_scaling").fit(z, y)
     fitted.save("v.npz")

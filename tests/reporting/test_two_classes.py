@@ -103,9 +103,8 @@ def test_one_column_may_be_called_as_what_it_holds(drawn):
 
 
 @pytest.fixture
-def applied(drawn, tmp_path, monkeypatch, capsys):
+def applied(drawn, here, capsys):
     """A function that fits on a table and applies on another: what is written, or what is said."""
-    monkeypatch.chdir(tmp_path)
 
     def apply(fitted, new, *options):
         split = np.repeat(["val", "test"], len(fitted) // 2)
@@ -169,9 +168,8 @@ def test_a_file_that_does_not_say_the_column_is_read_and_asks_which(drawn, tmp_p
     assert main([*command, "--classes", "risk"]) == 0
 
 
-def test_apply_to_the_column_of_the_other_class(drawn, tmp_path, monkeypatch):
+def test_apply_to_the_column_of_the_other_class(drawn, here):
     """Its logit z beside 0 is 0 beside -z; without names "0" is that of class 0."""
-    monkeypatch.chdir(tmp_path)
     z = drawn[0][:, 0]
     fitted = calibrator("vector_scaling").fit(z, drawn[1])
     for classes, name in ((("ok", "fraud"), "ok"), ((), "0")):
