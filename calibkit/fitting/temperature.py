@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,15 +34,16 @@ NARROW = 32  # classes below which blocks of so many rows lie class by class: su
 MASKED, NAMED = 10.0, 0.05
 SCAN = 41  # points of the scan for a non-convex objective
 TOLERANCE, ROUGH = 1e-9, 1e-3  # error left in log T, in order of magnitude: at the end, and on a part of the rows
+Evaluate = Callable[..., tuple[float, float, float]]  # what ``_evaluate`` gives of x, on some rows
 
 
 def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> float:
     """The temperature at the minimum of a smooth objective, or at its fixed point if its weights are adaptive.
 
     Minimises over x = log b = -log T by safeguarded steps: on some rows first, then on all, where two passes are left
-    to do as a rule. A non-convex or adaptive objective is scanned on some rows, and of
-    several stationary points the one of lowest value is taken. The value is never above that at T = 1; of an adaptive
-    objective, the value under the weights at the fixed point, held fixed.
+    to do as a rule. A non-convex or adaptive objective is scanned on some rows, and of several stationary points the
+    one of lowest value is taken. The value is never above that at T = 1; of an adaptive objective, the value under the
+    weights at the fixed point, held fixed.
 
     Returns:
         T > 0. With a RuntimeWarning, a bound of ``temperature_bounds`` where the objective decreases for good up to it:
@@ -51,18 +54,20 @@ def fit_temperature(objective: Objective, logits: Tensor, labels: Tensor) -> flo
     x, bounds = -math.log(START * spread), (-math.log(hottest), -math.log(coldest))
     coarse = max(1, len(logits) // SUBSAMPLE)
     for stride in (coarse, FRACTION):
-        some, some_labels = logits[::stride].double(), labels[::stride]
+        some = partial(_evaluate, objective, logits[::stride].double(), labels[::stride])
         if stride == coarse and (objective.adaptive or not objective.convex):
-            x = _scan(objective, some, some_labels, x, bounds)
+            x = _scan(some, x, bounds)
         if stride > 1 and (stride == coarse or 2 * stride < coarse):
-            rough = _root(objective, some, some_labels, x, bounds, ROUGH)
+            rough = _root(some, objective.adaptive, x, bounds, ROUGH)
             x = x if rough in bounds else rough
+    every = partial(_evaluate, objective, logits, labels)
     exact = len(logits) < MANY or logits[::coarse].abs().amax() > LARGEST
-    x = _root(objective, logits, labels, x, bounds, TOLERANCE, torch.float64 if exact else logits.dtype)
+    passes = partial(every, dtype=torch.float64 if exact else logits.dtype)
+    x = _root(passes, objective.adaptive, x, bounds, TOLERANCE)
     if x in bounds:
-        x = _beyond(objective, logits, labels, x, bounds)
+        x = _beyond(every, objective.adaptive, x, bounds)
     if not objective.convex and not objective.adaptive:
-        x = _no_worse_than_at_one(objective, logits, labels, x, bounds)
+        x = _no_worse_than_at_one(every, x, bounds)
     if x in bounds:
         side = "one-hot" if x == bounds[1] else "uniform"
         warnings.warn(
@@ -172,60 +177,46 @@ def _evaluate(
     return float(weights @ phi) / total, gradient, hessian
 
 
-def _scan(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
+def _scan(at: Evaluate, x: float, bounds: tuple[float, float]) -> float:
     """The lowest of the grid points where the slope turns upwards; else the end it falls to, or ``x`` if it is flat."""
     points = torch.linspace(*bounds, SCAN, dtype=torch.float64, device="cpu").tolist()
-    values, slopes, _ = zip(*(_evaluate(objective, logits, labels, point) for point in points), strict=True)
+    values, slopes, _ = zip(*map(at, points), strict=True)
     turns = [i for i in range(SCAN - 1) if slopes[i] <= 0 < slopes[i + 1]]
     if turns:
         return points[min(turns, key=values.__getitem__)]
     return x if slopes[0] == 0 else points[0 if slopes[0] > 0 else -1]
 
 
-def _beyond(objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]) -> float:
+def _beyond(at: Evaluate, adaptive: bool, x: float, bounds: tuple[float, float]) -> float:
     """The optimum past the bound x, if the slope turns far from it; else the bound."""
     colder = x == bounds[1]
     limit = min(x + math.log(FAR), max(x, COLDEST)) if colder else x - math.log(FAR)
-    _, slope, _ = _evaluate(objective, logits, labels, limit)
+    _, slope, _ = at(limit)
     if (slope <= 0) if colder else (slope >= 0):
         return x
-    return _root(objective, logits, labels, x, (min(x, limit), max(x, limit)), TOLERANCE)
+    return _root(at, adaptive, x, (min(x, limit), max(x, limit)), TOLERANCE)
 
 
-def _no_worse_than_at_one(
-    objective: Objective, logits: Tensor, labels: Tensor, x: float, bounds: tuple[float, float]
-) -> float:
+def _no_worse_than_at_one(at: Evaluate, x: float, bounds: tuple[float, float]) -> float:
     """x, unless T = 1 has a lower value: then where the steps from there lead to, or T = 1 itself."""
-
-    def value(x: float) -> float:
-        return _evaluate(objective, logits, labels, x)[0]
-
-    if value(x) <= value(0.0):
+    if at(x)[0] <= at(0.0)[0]:
         return x
-    return min(_root(objective, logits, labels, 0.0, bounds, TOLERANCE), 0.0, key=value)
+    return min(_root(at, False, 0.0, bounds, TOLERANCE), 0.0, key=lambda x: at(x)[0])
 
 
-def _root(
-    objective: Objective,
-    logits: Tensor,
-    labels: Tensor,
-    x: float,
-    bounds: tuple[float, float],
-    tolerance: float,
-    dtype: torch.dtype = torch.float64,
-) -> float:
+def _root(at: Evaluate, adaptive: bool, x: float, bounds: tuple[float, float], tolerance: float) -> float:
     """The x at which the slope vanishes, near its start: steps to the root of its cubic, inside a bracket.
 
     The cubic has the slopes and curvatures of the last two points. For an adaptive objective, whose weights move with
     x, the curvature says little, and a secant takes its place. A step that leaves the bracket or hardly shrinks gives
     way to a look at the bound on its side, or to bisection. A bound is returned if the slope does not turn before it.
-    ``tolerance`` is the error left in x, in order of magnitude, and ``dtype`` that of the passes over the logits.
+    ``tolerance`` is the error left in x, in order of magnitude.
     """
     low, high = bounds
     x, step, unseen = min(max(x, low), high), math.inf, set(bounds)
     old_slope = old_curvature = 0.0
     for _ in range(100):
-        value, slope, curvature = _evaluate(objective, logits, labels, x, dtype)
+        value, slope, curvature = at(x)
         if (x == bounds[0] and slope >= 0) or (x == bounds[1] and slope <= 0):
             return x
         if slope == curvature == 0.0 and step == math.inf and value > 0:
@@ -235,7 +226,7 @@ def _root(
 
         known, error, a, b = 0 < abs(step) < math.inf, math.inf, 0.0, 0.0
         rise = curvature
-        if known and objective.adaptive:
+        if known and adaptive:
             rise = (slope - old_slope) / step
         elif known:
             a, b = _cubic(step, old_slope, old_curvature, slope, curvature)
@@ -244,7 +235,7 @@ def _root(
             newton = jump = -slope / rise
             for _ in range(3):
                 jump = newton - jump * jump * (a + b * jump) / rise
-            error = abs(jump * step) if objective.adaptive else jump * step * jump * step
+            error = abs(jump * step) if adaptive else jump * step * jump * step
         old_slope, old_curvature = slope, curvature
 
         is_bracketed = low <= x + jump <= high
