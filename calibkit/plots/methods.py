@@ -32,23 +32,7 @@ from calibkit._extras import needs
 from calibkit.keys import Key
 from calibkit.metrics import Sample, selective
 from calibkit.metrics.comparison import Comparison, Estimate
-from calibkit.plots.style import (
-    BLACK,
-    BLUE,
-    COLORS,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    axes_of,
-    drawable,
-    ink,
-    on_paper,
-    paper,
-    wash,
-)
+from calibkit.plots import style
 
 with needs("plots"):
     from matplotlib.axes import Axes
@@ -57,23 +41,23 @@ with needs("plots"):
 DASHES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 
 _KINDS = (
-    (GREY, ("identity",)),
-    (BLUE, ("temperature_scaling", "ets", "pts", "order_preserving")),
-    (RED, ("class_temperature_scaling",)),
-    (GREEN, ("vector_scaling", "structured_vector_scaling", "prior_correction")),
-    (ORANGE, ("matrix_scaling", "ms_odir", "dir_odir", "structured_matrix_scaling")),
-    (PURPLE, ("isotonic", "histogram_binning", "spline", "gp_calibration")),
-    (SKY, ("neural_clamping",)),
-    (BLACK, ("cross_entropy", "brier")),
-    (BLUE, ("acls",)),
-    (RED, ("mbls",)),
-    (GREEN, ("label_smoothing",)),
-    (ORANGE, ("focal", "flsd")),
-    (PURPLE, ("ecp", "cpc")),
-    (SKY, ("mmce", "mdca", "crl")),
-    (BLACK, ("nll",)),
-    (RED, ("class_loss_scaling", "class_balanced")),
-    (SKY, ("ece",)),
+    (style.GREY, ("identity",)),
+    (style.BLUE, ("temperature_scaling", "ets", "pts", "order_preserving")),
+    (style.RED, ("class_temperature_scaling",)),
+    (style.GREEN, ("vector_scaling", "structured_vector_scaling", "prior_correction")),
+    (style.ORANGE, ("matrix_scaling", "ms_odir", "dir_odir", "structured_matrix_scaling")),
+    (style.PURPLE, ("isotonic", "histogram_binning", "spline", "gp_calibration")),
+    (style.SKY, ("neural_clamping",)),
+    (style.BLACK, ("cross_entropy", "brier")),
+    (style.BLUE, ("acls",)),
+    (style.RED, ("mbls",)),
+    (style.GREEN, ("label_smoothing",)),
+    (style.ORANGE, ("focal", "flsd")),
+    (style.PURPLE, ("ecp", "cpc")),
+    (style.SKY, ("mmce", "mdca", "crl")),
+    (style.BLACK, ("nll",)),
+    (style.RED, ("class_loss_scaling", "class_balanced")),
+    (style.SKY, ("ece",)),
 )
 #: How figures write some names.
 SHORT = {
@@ -114,15 +98,15 @@ def look_of(name: str) -> dict[str, Any]:
     if not isinstance(name, str):
         raise expected("name", "text", repr(name))
     color, linestyle, marker = LOOKS.get(_registry_name(name)) or _other(name)
-    return {"color": on_paper(color), "linestyle": linestyle, "marker": marker}
+    return {"color": style.on_paper(color), "linestyle": linestyle, "marker": marker}
 
 
 def color_of(name: str) -> str:
     """The colour of a method, that of :func:`look_of`.
 
     Example:
-        >>> color_of("temperature_scaling") == BLUE
-        True
+        >>> color_of("temperature_scaling")
+        '#0072B2'
     """
     return look_of(name)["color"]
 
@@ -139,8 +123,8 @@ def _registry_name(name: str) -> str:
 
 def _other(name: str) -> tuple[str, str, str]:
     """By a checksum, for ``hash`` of a text is another in each process."""
-    rest, color = divmod(zlib.crc32(name.encode(errors="replace")), len(COLORS))
-    return COLORS[color], DASHES[rest % 3], "DvPX"[rest // 3 % 4]
+    rest, color = divmod(zlib.crc32(name.encode(errors="replace")), len(style.COLORS))
+    return style.COLORS[color], DASHES[rest % 3], "DvPX"[rest // 3 % 4]
 
 
 #: Points of a drawn curve at most: more would not be seen.
@@ -184,11 +168,11 @@ def ece_nll_map(
     points = {name: (methods.of(name, "ece").percent, methods.of(name, "nll")) for name in methods}
     if not points:
         raise expected("methods", "at least one method", "none")
-    ax = axes_of(ax)
+    ax = style.axes_of(ax)
     for name, (x, y) in points.items():
         of_network = name == "identity"
-        text = "uncalibrated" if of_network else drawable(name).replace("_", " ")
-        look = look_of(name) | {"linestyle": ""} | ({"mfc": paper()} if of_network else {})
+        text = "uncalibrated" if of_network else style.drawable(name).replace("_", " ")
+        look = look_of(name) | {"linestyle": ""} | ({"mfc": style.paper()} if of_network else {})
         if not math.isfinite(y.value):
             y, text = Estimate(math.nan, math.nan, math.nan), f"{text}, infinite NLL"
         cross(ax, x, y, **look, label=text)
@@ -208,9 +192,9 @@ def cross(ax: Axes, x: Estimate, y: Estimate, **look: Any) -> None:
 def better_in_both(ax: Axes, x: float, y: float) -> None:
     """Dashed lines through a point, and a wash of green over what lies below and to the left, to the present edges."""
     left, low = ax.get_xlim()[0], ax.get_ylim()[0]
-    ax.fill_between([left, x], low, y, color=GREEN, alpha=wash(0.15), linewidth=0, label="better in both")
-    ax.axvline(x, color=ink(), linewidth=0.8, linestyle="--")
-    ax.axhline(y, color=ink(), linewidth=0.8, linestyle="--")
+    ax.fill_between([left, x], low, y, color=style.GREEN, alpha=style.wash(0.15), linewidth=0, label="better in both")
+    ax.axvline(x, color=style.ink(), linewidth=0.8, linestyle="--")
+    ax.axhline(y, color=style.ink(), linewidth=0.8, linestyle="--")
     ax.set(xlim=(left, None), ylim=(low, None))
 
 
@@ -242,10 +226,10 @@ def risk_coverage(methods: Array | Mapping[str, Array], labels: Array, *, ax: Ax
         raise expected("methods", "probabilities (N, K), or names with theirs", f"shape {shape}")
     named = methods if isinstance(methods, Mapping) else {"": methods}
     curves = {name: _curve(Sample.of(probs, labels)) for name, probs in named.items()}
-    ax = axes_of(ax)
+    ax = style.axes_of(ax)
     for name, (coverage, risk, area) in curves.items():
-        look = look_of(name) if name else {"color": on_paper(BLUE)}
-        text = f"{drawable(name).replace('_', ' ')}, area {100 * area:.2f}%".removeprefix(", ")
+        look = look_of(name) if name else {"color": style.on_paper(style.BLUE)}
+        text = f"{style.drawable(name).replace('_', ' ')}, area {100 * area:.2f}%".removeprefix(", ")
         thin = np.unique(np.linspace(0, len(coverage) - 1, POINTS).astype(int))
         ax.plot(100 * coverage[thin], 100 * risk[thin], **look | {"marker": ""}, label=text)
     ax.set(xlim=(0, 100), xlabel="coverage: samples answered, %", ylabel="risk: errors among them, %")
