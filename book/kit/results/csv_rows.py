@@ -38,7 +38,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -171,7 +171,6 @@ def append(rows: Iterable[dict]) -> int:
     Raises:
         ValueError: a row, or the file as it is, breaks the schema; the file is then left as it was.
     """
-    folder = _folders.stored()
     new = pd.DataFrame(
         [{name: text_of(row.pop(name, "")) for name in COLUMNS} | row for row in map(dict, rows)], dtype=str
     )
@@ -179,35 +178,34 @@ def append(rows: Iterable[dict]) -> int:
         return 0
     finite = ~infinite(new)
     _typed(new.assign(**{name: new[name].where(finite, "0") for name in NUMBERS}), "ours")
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".ours.csv.lock"):
-        old = load("ours")[list(COLUMNS)].map(text_of)
-        both = merged(old, new, KEY, ("n_seeds",))
-        return replace(folder / "ours.csv", old, both[~infinite(both)].sort_values(list(KEY)))
+    return put("ours.csv", load, new, list(KEY), ["n_seeds"])
 
 
-def replace(path: Path, old: pd.DataFrame, new: pd.DataFrame) -> int:
-    """Write the rows ``new`` in the place of ``old``, in one step; returns how many of them ``old`` does not have."""
-    write_text(path, new.to_csv(index=False, lineterminator="\n"))
-    before = set(old.itertuples(index=False, name=None))
-    return sum(row not in before for row in new.itertuples(index=False, name=None))
+def put(file: str, stored: Callable[[], pd.DataFrame], new: pd.DataFrame, key: list[str], counts: list[str]) -> int:
+    """Put rows of text into a stored file that ``stored`` reads; returns how many rows of it are new or different.
 
-
-def merged(old: pd.DataFrame, new: pd.DataFrame, key: Sequence[str], counts: Sequence[str]) -> pd.DataFrame:
-    """The rows ``old`` and ``new``: of equal keys the new one, unless it differs in its commit and note alone, or one
-    of its ``counts``, of seeds or of the degrees of freedom of their spread, is lower.
+    Of equal keys the new one stays, unless it differs in its commit and note alone, or one of its ``counts``, of seeds
+    or of the degrees of freedom of their spread, is lower; infinite ones are left out. The file is locked, sorted and
+    replaced in one step.
     """
-    before = old.set_index(list(key))[list(counts)].replace("", "0").astype(float)
-    before = before.reindex(pd.MultiIndex.from_frame(new[list(key)]), fill_value=0)
-    enough = (new[list(counts)].replace("", "0").astype(float).to_numpy() >= before.to_numpy()).all(axis=1)
-    both = pd.concat([old, new[enough]])
-    measured = [name for name in both if name not in ("commit", "note")]
-    return both.drop_duplicates(measured).drop_duplicates(list(key), keep="last")
+    path = _folders.stored() / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name(f".{file}.lock")):
+        old = stored()[list(new)].map(text_of)
+        before = old.set_index(key)[counts].replace("", "0").astype(float)
+        before = before.reindex(pd.MultiIndex.from_frame(new[key]), fill_value=0)
+        enough = (new[counts].replace("", "0").astype(float).to_numpy() >= before.to_numpy()).all(axis=1)
+        both = pd.concat([old, new[enough]])
+        both = both.drop_duplicates(both.columns.difference(["commit", "note"])).drop_duplicates(key, keep="last")
+        both = both[~infinite(both)].sort_values(key)
+        write_text(path, both.to_csv(index=False, lineterminator="\n"))
+    known = set(old.itertuples(index=False, name=None))
+    return sum(row not in known for row in both.itertuples(index=False, name=None))
 
 
 def infinite(frame: pd.DataFrame) -> pd.Series:
     """Which rows, of text, have no finite value or interval."""
-    return frame[["value", "low", "high"]].isin(["inf", "-inf"]).any(axis=1)
+    return frame.filter(["value", "low", "high"]).isin(["inf", "-inf"]).any(axis=1)
 
 
 @contextmanager
@@ -281,7 +279,11 @@ def metric_rows(runs: Sequence[Mapping[str, Resampled]], n_bins: int = 15, **cel
     rows = []
     for metric in runs[0]:
         values, ends = [run[metric].value for run in runs], [run[metric].interval() for run in runs]
-        of_metric = {"metric": metric, "unit": "nats" if metric in IN_NATS else "fraction"}
-        of_metric["n_bins"] = n_bins if metric in BINNED else ""
-        rows.append(stamp | over_seeds(values, ends) | of_metric)
+        rows.append(stamp | over_seeds(values, ends) | of_metric(metric, n_bins))
     return rows
+
+
+def of_metric(metric: str, n_bins: int) -> dict[str, str | int]:
+    """The columns of a row that its metric decides."""
+    unit = "nats" if metric in IN_NATS else "fraction"
+    return {"metric": metric, "n_bins": n_bins if metric in BINNED else "", "unit": unit}

@@ -31,11 +31,10 @@ import pandas as pd
 
 from book.kit.judging.seeds import Spread, error_of_two, mean_of
 from book.kit.results import csv_rows
-from book.kit.results.csv_rows import check_columns, check_keys, infinite, locked, merged, replace, text_of
+from book.kit.results.csv_rows import check_columns, check_keys, of_metric, put, text_of
 from calibkit import _folders
 from calibkit._checks import expected
 from calibkit.metrics.intervals import Resampled
-from calibkit.metrics.registry import BINNED, IN_NATS
 
 KEY = ("dataset", "model", "loss", "method", "base_loss", "base_method", "metric", "n_bins", "budget", "source")
 NUMBERS = ("value", "low", "high", "chance", "seed_error", "seed_df")
@@ -88,8 +87,7 @@ def append_effects(rows: Iterable[dict]) -> int:
     """Put rows into ``effects.csv``; returns how many rows of it are new or different.
 
     A row takes the place of the one with the same key, unless that is of more seeds on either side, or its spread over
-    seeds was pooled over more; an infinite one does so too and is not written. The file is locked, sorted and replaced
-    in one step, as :func:`book.kit.results.append` does it.
+    seeds was pooled over more; an infinite one does so too and is not written.
 
     Raises:
         KeyError: a row without all the columns.
@@ -100,12 +98,7 @@ def append_effects(rows: Iterable[dict]) -> int:
         return 0
     if (new[["value", "low", "high", "chance"]] == "").any(axis=None):
         raise expected("rows", "differences that are numbers", "NaN")
-    folder = _folders.stored()
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / f".{FILE}.lock"):
-        old = _read().map(text_of)
-        both = merged(old, new, KEY, (*COUNTS, "seed_df"))
-        return replace(folder / FILE, old, both[~infinite(both)].sort_values(list(KEY)))
+    return put(FILE, _read, new, list(KEY), [*COUNTS, "seed_df"])
 
 
 def difference(
@@ -154,7 +147,5 @@ def difference_rows(
             found = difference(runs[metric], base[metric], same_networks=spreads is None, spreads=both)
         else:
             found = dict.fromkeys(NUMBERS, math.inf) | {"n_seeds": len(runs[metric]), "base_seeds": len(base[metric])}
-        of_metric = {"metric": metric, "n_bins": n_bins if metric in BINNED else ""}
-        unit = "nats" if metric in IN_NATS else "fraction"
-        made.append(found | of_metric | {"unit": unit, "commit": _folders.commit(), **cell})
+        made.append(found | of_metric(metric, n_bins) | {"commit": _folders.commit(), **cell})
     return made

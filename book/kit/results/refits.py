@@ -19,20 +19,17 @@ import numpy as np
 import pandas as pd
 
 from book.kit.results.claims import load_claims
-from book.kit.results.csv_rows import locked, replace, select, text_of
+from book.kit.results.csv_rows import of_metric, put, select, text_of
 from book.kit.results.difference_intervals import FITS
 from book.kit.results.paired_differences import REFIT_KEY, load_effects, load_refits
 from book.kit.results.record import cell, trainings
 from book.kit.results.record_losses import TS, stored_networks
-from calibkit import _folders
 from calibkit.calibrators import calibrator
 from calibkit.logits import HeldOut, Logits
 from calibkit.metrics import evaluate
-from calibkit.metrics.registry import BINNED
 from calibkit.networks import load_logits
 
 COLUMNS = (*REFIT_KEY, "fit_error")
-FILE = "refits.csv"
 SLOW = ("neural_clamping", "pts")
 #: What no claim is about and the book recommends or warns of.
 BESIDE = ("order_preserving", "gp_calibration", "prior_correction", "class_temperature_scaling:class_balanced")
@@ -80,14 +77,10 @@ def refit(name: str, pairs: Collection[tuple[str, str]]) -> int:
         errors = np.std(measured[method] - measured[base], axis=0, ddof=1)
         for metric, error in zip(METRICS, errors, strict=True):
             if np.isfinite(error):
-                of = {"metric": metric, "n_bins": "15" if metric in BINNED else ""}
-                rows.append(where | of | {"method": method, "base_method": base, "fit_error": float(error)})
+                pair = {"method": method, "base_method": base, "fit_error": float(error)}
+                rows.append(where | of_metric(metric, 15) | pair)
     new = pd.DataFrame([{name: text_of(row[name]) for name in COLUMNS} for row in rows], columns=list(COLUMNS))
-    folder = _folders.stored()
-    with locked(folder / f".{FILE}.lock"):
-        old = load_refits().map(text_of)
-        both = pd.concat([old, new]).drop_duplicates(list(REFIT_KEY), keep="last").sort_values(list(REFIT_KEY))
-        return replace(folder / FILE, old, both)
+    return put("refits.csv", load_refits, new, list(REFIT_KEY), [])
 
 
 def _drawn(val: HeldOut, rng: np.random.Generator) -> np.ndarray:
