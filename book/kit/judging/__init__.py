@@ -17,9 +17,9 @@ from book.kit.judging import verdict
 from book.kit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from book.kit.judging.network import Row
 from book.kit.judging.verdict import FILES, Claim, Tally, save
-from book.kit.judging.workers import Progress, cores, run
+from book.kit.judging.workers import Progress, checked, run
 from calibkit import __version__, _folders
-from calibkit._checks import check_count, check_draws, check_flag, check_real, check_texts, expected
+from calibkit._checks import check_texts, expected
 from calibkit._files import as_path, write_text
 from calibkit.calibrators import Calibrator, calibrator
 from calibkit.keys import Key, checksum
@@ -136,10 +136,7 @@ def judge(
         ValueError: no such calibrator or networks, a claim that is none.
     """
     of_claims = tuple(map(Claim.parse, check_texts("claims", claims)))
-    check_real("timeout", timeout, 0.0, open_low=True)
-    check_draws("n_resamples", n_resamples)
-    check_flag("progress", progress)
-    n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
+    timeout, n_jobs = checked(timeout, jobs, n_resamples, progress)
     if not isinstance(calibrator(key), Calibrator):
         raise expected("key", "of a calibrator that takes logits", repr(key))
     names = _chosen(networks)

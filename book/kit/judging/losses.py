@@ -14,18 +14,9 @@ from torch import nn
 
 from book.kit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
 from book.kit.judging.verdict import save
-from book.kit.judging.workers import Progress, cores, run
+from book.kit.judging.workers import Progress, checked, run
 from calibkit import __version__, _folders
-from calibkit._checks import (
-    check_choice,
-    check_count,
-    check_draws,
-    check_flag,
-    check_int,
-    check_real,
-    check_texts,
-    expected,
-)
+from calibkit._checks import check_choice, check_int, check_texts, expected
 from calibkit._files import as_path
 from calibkit.calibrators import CALIBRATORS, calibrator
 from calibkit.data import load_split
@@ -201,8 +192,7 @@ def judge_loss(
         FileNotFoundError: the data set is not there; the message says how to get it.
     """
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
-    check_draws("n_resamples", n_resamples)
-    check_flag("progress", progress)
+    seconds, n_jobs = checked(course.timeout if timeout is None else timeout, jobs, n_resamples, progress)
     parsed = Key.parse(key)
     if not names_a_loss(key) or parsed.objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))
@@ -225,8 +215,6 @@ def judge_loss(
         return _judgement(str(parsed), (), others[str(parsed)], others, of_claims, made)
     load_split(data, "val")  # or it says what is missing
     n_seeds = check_int("seeds", course.seeds if seeds is None else seeds, 1, 100)
-    n_jobs = check_count("jobs", cores() if jobs is None else jobs, 1, 1024)
-    seconds = check_real("timeout", course.timeout if timeout is None else timeout, 0.0, open_low=True)
 
     def train(settings: Iterable[tuple[str, int]]) -> list[Trained]:
         names = {str(Network(data, course.model, of, seed)): (of, seed) for of, seed in settings}

@@ -20,6 +20,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 
+from calibkit._checks import check_count, check_draws, check_flag, check_real
+
 START = 300.0  # seconds for the imports of a worker
 LONGEST = 300  # characters of an error
 
@@ -126,9 +128,13 @@ def _failed(worker: _Worker, ended: bool, timeout: float) -> dict:
     return {"network": worker.job["network"], "error": error}
 
 
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def checked(timeout: float, jobs: int | None, n_resamples: int, progress: bool) -> tuple[float, int]:
+    """The timeout, and the jobs at a time: as many as cores that this process may use, unless told."""
+    check_draws("n_resamples", n_resamples)
+    check_flag("progress", progress)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_jobs = check_count("jobs", cores if jobs is None else jobs, 1, 1024)
+    return check_real("timeout", timeout, 0.0, open_low=True), n_jobs
 
 
 class Progress:
