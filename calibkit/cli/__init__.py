@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibkit._checks import check_choice, expected
+from calibkit.networks import load_logits, published, zoo
+from calibkit.reading import Given, read
 from calibkit.reading.files import suffix_of
 
 if TYPE_CHECKING:
     from calibkit.fitting.base import Fitted
-    from calibkit.reading import Given
 
 KEY = 'a key: ets, or "ets:focal gamma=2", or PATH.py:CLASS of your own, which is executed'
 _SOURCE = "outputs: a table (.csv, .tsv, .jsonl, .parquet), arrays (.npz, .npy, .pt, a folder), or a name of `networks`"
@@ -23,7 +24,7 @@ _SOURCE = "outputs: a table (.csv, .tsv, .jsonl, .parquet), arrays (.npz, .npy, 
 
 def add_source(parser: argparse.ArgumentParser, *, labels: bool) -> None:
     """The source of a command, and how it is to be read."""
-    parser.add_argument("source", type=some_source, help=_SOURCE)
+    parser.add_argument("source", type=lambda text: some_path(text) and text, help=_SOURCE)
     if labels:
         more = "right behind the source: the test set, if that is the validation set; or labels, .npy, of outputs alone"
         parser.add_argument("labels", nargs="?", help=more)
@@ -43,15 +44,11 @@ def read_source(
 
     Where numbers and names do not say what it is, it is what ``fitted`` was fitted to.
     """
-    from calibkit.reading import read
-
     options = {name: getattr(args, name) for name in ("kind", "label", "split", "group", "id", "classes", "ignore")}
     if fitted is not None:
         options["known"] = fitted.classes, "logits" if fitted.floor is None else "probabilities"
     source: Any = args.source
     if is_name(source) or not (Path(source).suffix or Path(source).exists()):
-        from calibkit.networks import load_logits
-
         given = replace(read(load_logits(source), labels, **options), source=source)
     else:
         given = read(source, labels, **options, labelled=labelled)
@@ -62,11 +59,7 @@ def read_source(
 
 def is_name(source: str) -> bool:
     """Whether it is no path but the name of a network."""
-    if Path(source).exists():
-        return False
-    from calibkit.networks import published, zoo
-
-    return source in zoo() or source in published()
+    return not Path(source).exists() and (source in zoo() or source in published())
 
 
 def check_writable(out: Path, suffixes: Collection[str], *read: str | Path | None) -> None:
@@ -94,12 +87,6 @@ def some_path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("Expected a path, but got ''")
     return Path(text)
-
-
-def some_source(text: str) -> str:
-    """The same of a source, which may be a name."""
-    some_path(text)
-    return text
 
 
 def tell(text: str) -> None:

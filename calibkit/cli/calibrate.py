@@ -18,6 +18,7 @@ from calibkit._checks import check_bins, expected
 from calibkit._extras import needs
 from calibkit._files import write_atomic
 from calibkit.cli import KEY, add_source, check_writable, read_source, some_path, tell
+from calibkit.keys import Key, find
 from calibkit.reading.columns import SCORES, in_order
 from calibkit.reading.files import opened, suffix_of
 
@@ -159,7 +160,6 @@ WRITERS = {".npy": _as_npy, ".json": _as_json, **dict.fromkeys(_TABLES, _as_tabl
 
 def _calibrate(args: argparse.Namespace) -> None:
     from calibkit.calibrators import calibrator, on_logits
-    from calibkit.keys import Key, find
 
     name = args.calibrator or "temperature_scaling"
     key = f"{name}:{args.objective}" if args.objective else name
@@ -187,13 +187,11 @@ def _calibrate(args: argparse.Namespace) -> None:
 
 def _compare(fitted: Calibrator, test: HeldOut, n_bins: int) -> None:
     """Print each metric before and after, and what became worse."""
-    from calibkit.metrics import REPORTED
-
     methods = _measured(test, "before", n_bins)
     methods.add("after", fitted(test.logits))
     print(fitted)
     print(f"{'metric':16} {'before':>10} {'after':>10}   change, 95% interval   on {len(test.labels)} test samples")
-    changes = {name: methods.difference("after", "before", name) for name in REPORTED}
+    changes = {name: methods.difference("after", "before", name) for name in methods.metrics}
     for name, change in changes.items():
         before, after = (methods.of(which, name).value for which in ("before", "after"))
         print(f"{name:16} {before:10.5f} {after:10.5f}   [{change.low:+.5f}, {change.high:+.5f}]")
@@ -232,20 +230,18 @@ def _measured(held: HeldOut, name: str, n_bins: int) -> Comparison:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from calibkit.metrics import REPORTED
-
     _, data = _data(args)
     test, of = data.test or data.val, "" if data.test is None else "test "
     tell(f"measuring {len(test.labels)} samples, each metric on 1,000 resamples ...")
     methods = _measured(test, "test", args.bins)
     if args.json:
-        found = {name: methods.of("test", name)._asdict() for name in REPORTED}
+        found = {name: methods.of("test", name)._asdict() for name in methods.metrics}
         finite = {name: {k: x if math.isfinite(x) else None for k, x in each.items()} for name, each in found.items()}
         print(json.dumps(finite, indent=1, allow_nan=False))
         return
     print(f"{'metric':16} {'value':>10}   95% interval   on {len(test.labels)} {of}samples")
     noise = False
-    for name in REPORTED:
+    for name in methods.metrics:
         value, low, high = methods.of("test", name)
         mark = " *" if value > 0 and methods.measured["test"][name].may_be_zero() else ""
         noise = noise or bool(mark)

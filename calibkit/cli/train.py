@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from calibkit import networks
 from calibkit._checks import check_choice, check_int, expected
+from calibkit._folders import cache
 from calibkit.cli import some_path
+from calibkit.data import DATASETS, available, published, texts
+from calibkit.data.prepare import NAMES, prepare
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -30,25 +34,23 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     train.add_argument("--out", type=some_path, help="default: runs/<budget>/<dataset>/<model>-<loss>-s<seed>")
     train.set_defaults(run=_train)
 
-    networks = commands.add_parser("networks", help="the networks whose logits go by a name")
-    networks.set_defaults(run=_networks)
+    stored = commands.add_parser("networks", help="the networks whose logits go by a name")
+    stored.set_defaults(run=_networks)
 
     data = commands.add_parser("data", help="data sets: list them, prepare one")
     of_data = data.add_subparsers(dest="what", required=True)
     of_data.add_parser("list", help="the data sets, and which of them the cache holds").set_defaults(run=_list)
-    prepare = of_data.add_parser("prepare", help="download, check and unpack a data set, or what others published")
-    prepare.add_argument("name", help="of a data set; published: others' logits and weights; glove: word vectors")
-    prepare.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
+    fetch = of_data.add_parser("prepare", help="download, check and unpack a data set, or what others published")
+    fetch.add_argument("name", help="of a data set; published: others' logits and weights; glove: word vectors")
+    fetch.add_argument("--archive", help="the official archive, or the folder of the archives, already on disk")
     splits = ("train", "val", "test")
-    prepare.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
-    prepare.set_defaults(run=_prepare)
+    fetch.add_argument("--splits", nargs="+", choices=splits, default=splits, help="which to write (default: all)")
+    fetch.set_defaults(run=_prepare)
 
 
 def _train(args: argparse.Namespace) -> None:
-    from calibkit.networks import Network
-
     check_int("seed", args.seed, 0, 2**63)
-    network = Network(args.dataset, args.model, args.loss, args.seed)
+    network = networks.Network(args.dataset, args.model, args.loss, args.seed)
     folder = args.out or network.folder(args.budget, args.paper)
     logits = network.train(
         args.budget, paper=args.paper, pretrained=args.pretrained, folder=folder, device=args.device,
@@ -59,19 +61,14 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _networks(args: argparse.Namespace) -> None:
-    from calibkit.networks import index, published
-
     print(f"{'name':56} {'budget':8} accuracy   logits")
-    for name, (budget, accuracy) in index().items():
+    for name, (budget, accuracy) in networks.index().items():
         print(f"{name:56} {budget:8} {100 * accuracy:6.2f}%")
-    for name in published():
+    for name in networks.published():
         print(f"{name:56} {'paper':8} {'':8}   $CALIBKIT_DATA/logits")
 
 
 def _list(args: argparse.Namespace) -> None:
-    from calibkit._folders import cache
-    from calibkit.data import DATASETS, available, published
-
     print(f"cache: {cache()}")
     width = max(map(len, DATASETS))
     for name, spec in DATASETS.items():
@@ -81,9 +78,6 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from calibkit.data import published, texts
-    from calibkit.data.prepare import NAMES, prepare
-
     check_choice("name", args.name, (*NAMES, "published", "glove"))
     if args.name not in ("published", "glove"):
         print(prepare(args.name, args.archive, args.splits))
