@@ -15,6 +15,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,36 +41,38 @@ HOPELESS = 3e-4  # relative worsening at which a direction is given up
 ABSURD = 0.1  # relative excess over temperature scaling at which a fit is given up: it is on its way to infinity
 DECADES = 8  # from the strongest penalty to the weakest
 Strengths = tuple[float, ...]
+Stage = tuple[torch.dtype, float]  # of the passes, and the tolerance
+
+
+class Frozen(NamedTuple):
+    """What is minimised: ``sum weights * phi(ce) + ridge`` over the rows of a sample, with the weights held fixed."""
+
+    objective: Objective
+    sample: Rows
+    weights: Tensor
+    ridge: Ridge | None = None
 
 
 def descend(
-    objective: Objective,
-    sample: Rows,
-    weights: Tensor,
-    x: Tensor,
-    ridge: Ridge | None,
-    stages: list[tuple[torch.dtype, float]],
-    metric: Metric | None = None,
-    pairs: deque | None = None,
-    rounds: int = ROUNDS,
+    of: Frozen, x: Tensor, stages: list[Stage], metric: Metric | None = None, pairs: deque | None = None
 ) -> Minimum:
     """The minimum under frozen weights, from x, with passes in the dtype of each stage down to its tolerance.
 
-    ``metric`` are coordinates for the first steps, in place of those from the curvature at x, which is taken anew up to
-    ``rounds`` times a stage; ``pairs`` are what L-BFGS learned in them of a similar objective, to go on from. A
-    RuntimeWarning tells where the labels are separated, so that there is no minimum.
+    The coordinates are those from the curvature at x, which is taken anew up to ``ROUNDS`` times a stage; or those of
+    ``metric``, once, with what L-BFGS learned in them of a similar objective in ``pairs``. A RuntimeWarning tells where
+    the labels are separated, so that there is no minimum.
     """
-    n_evaluations, converged = 0, False
+    n_evaluations, converged, rounds = 0, False, ROUNDS if metric is None else 1
     for dtype, tolerance in stages:
         value, flat = math.inf, 0
         for _ in range(rounds):
             if metric is None:
-                metric = coordinates(curvature_at(objective, sample, weights, x), ridge, x)
-            best, worst = _within(metric, objective, sample, weights, x, ridge, dtype, tolerance, pairs)
+                metric = coordinates(curvature_at(of.objective, of.sample, of.weights, x), of.ridge, x)
+            best, worst = _within(metric, of, x, (dtype, tolerance), pairs)
             pairs = None
             x, old_value, value = best.x, value, best.value
             n_evaluations += best.n_evaluations
-            if ridge is None and objective.smoothing == 0 and worst < math.log(2):
+            if of.ridge is None and of.objective.smoothing == 0 and worst < math.log(2):
                 text = (
                     "every label has a probability above 1/2: they are separated, the objective has no minimum, and "
                     "the fit stops here; a penalty `lam` > 0 makes it well posed"
@@ -85,23 +88,13 @@ def descend(
     return Minimum(x, value, n_evaluations, converged)
 
 
-def _within(
-    metric: Metric,
-    objective: Objective,
-    sample: Rows,
-    weights: Tensor,
-    x: Tensor,
-    ridge: Ridge | None,
-    dtype: torch.dtype,
-    tolerance: float,
-    pairs: deque | None = None,
-) -> tuple[Minimum, float]:
+def _within(metric: Metric, of: Frozen, x: Tensor, stage: Stage, pairs: deque | None = None) -> tuple[Minimum, float]:
     """Up to ``STEPS`` steps in given coordinates, and the largest cross-entropy at the last point looked at."""
-    worst = 0.0
+    (dtype, tolerance), worst = stage, 0.0
 
     def function(v: Tensor) -> tuple[float, Tensor]:
         nonlocal worst
-        value, grad, ce = value_and_grad(objective, sample, weights, x + metric.step(v), ridge, dtype)
+        value, grad, ce = value_and_grad(of.objective, of.sample, of.weights, x + metric.step(v), of.ridge, dtype)
         worst = float(ce.max())
         return value, metric.pull(grad)
 
@@ -121,7 +114,7 @@ def fit_affine(objective: Objective, logits: Tensor, labels: Tensor, x: Tensor, 
 
     def solve(x: Tensor, weights: Tensor, tolerance: float = fine) -> Minimum:
         rough = [(torch.float32, max(ROUGH, tolerance))] if logits.dtype == torch.float32 else []
-        return descend(objective, sample, weights, x, ridge, [*rough, (torch.float64, tolerance)])
+        return descend(Frozen(objective, sample, weights, ridge), x, [*rough, (torch.float64, tolerance)])
 
     def own(x: Tensor) -> Tensor:
         return own_weights(objective, sample, x)
@@ -168,14 +161,12 @@ class OutOfFold:
     ) -> None:
         self.objective, self.logits, self.labels, self.ridge = objective, logits, labels, ridge
         fold = folds(len(labels), n_folds).to(labels.device)
-        self.training = [rows_of(logits, labels, fold != f) for f in range(n_folds)]
+        training = [rows_of(logits, labels, fold != f) for f in range(n_folds)]
         self.held_out = [rows_of(logits, labels, fold == f) for f in range(n_folds)]
-        scaled = affine.scaled_identity(1 / temperature, logits, diagonal=True)
-        self.weights = [own_weights(objective, sample, scaled) for sample in self.training]
-        fits = [  # among the multiples of the identity: temperature scaling
-            _within(ray(scaled), objective, sample, w, scaled, None, logits.dtype, TOLERANCE)[0].x
-            for sample, w in zip(self.training, self.weights, strict=True)
-        ]
+        scaled, self.stage = affine.scaled_identity(1 / temperature, logits, diagonal=True), (logits.dtype, TOLERANCE)
+        self.training = [Frozen(objective, sample, own_weights(objective, sample, scaled)) for sample in training]
+        # Among the multiples of the identity: temperature scaling.
+        fits = [_within(ray(scaled), of, scaled, self.stage)[0].x for of in self.training]
         self.temperature_loss = self._value(fits)
         self.starts = [affine.scaled_identity(float(x[0, 0]), logits, diagonal=diagonal) for x in fits]
         self.latest, self.curvature = self.starts, None
@@ -189,13 +180,10 @@ class OutOfFold:
             everything, middle = Rows(self.logits, self.labels), torch.stack(self.latest).mean(0)
             weights = own_weights(self.objective, everything, middle)
             self.curvature = curvature_at(self.objective, everything, weights, middle)
-        start, stages = torch.stack(self.starts).mean(0), [(self.logits.dtype, TOLERANCE)]
+        start, pairs = torch.stack(self.starts).mean(0), deque(maxlen=MEMORY)
         metric = coordinates(self.curvature, self.ridge(strengths, start), start)
-        folds, pairs = list(zip(self.training, self.weights, self.starts, strict=True)), deque(maxlen=MEMORY)
-        fits = [
-            descend(self.objective, sample, w, x, self.ridge(strengths, start), stages, metric, pairs, rounds=1)
-            for (sample, w, start), x in zip(folds, self.latest, strict=True)
-        ]
+        folds = [of._replace(ridge=self.ridge(strengths, x)) for of, x in zip(self.training, self.starts, strict=True)]
+        fits = [descend(of, x, [self.stage], metric, pairs) for of, x in zip(folds, self.latest, strict=True)]
         if max(fit.n_evaluations for fit in fits) > MANY:
             self.curvature = None
         del metric  # as large as a curvature, and a fold that is not done takes one of its own
@@ -203,10 +191,7 @@ class OutOfFold:
         if value > (1 + ABSURD) * self.temperature_loss:
             return value
         self.latest = [
-            fit.x
-            if fit.converged
-            else descend(self.objective, sample, w, fit.x, self.ridge(strengths, start), stages).x
-            for (sample, w, start), fit in zip(folds, fits, strict=True)
+            fit.x if fit.converged else descend(of, fit.x, [self.stage]).x for of, fit in zip(folds, fits, strict=True)
         ]
         return value if all(fit.converged for fit in fits) else self._value(self.latest)
 
