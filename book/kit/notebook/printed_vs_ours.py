@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 import pandas as pd
@@ -96,8 +96,8 @@ def beside(
         answer = "" if answer == Answer.NOT_RUN else answer
         cell = Cell(minus(ours), answer, _would_be_seen(compared.loc[i]) if answer in UNDECIDED else "")
         rows[key][column] = Cell(minus(compared.loc[i, "printed"])), cell
-    groups = list(dict.fromkeys(column for row in rows.values() for column in row))
-    return _table(rows, groups, [name_of(level) for level in levels], name_of, fold, caption=caption, name=name)
+    labels, corner = [tuple(map(name_of, key)) for key in rows], tuple(map(name_of, levels))
+    return _table([*rows.values()], labels, corner, fold, caption=caption, name=name)
 
 
 def _in_percent(rows: pd.DataFrame) -> pd.DataFrame:
@@ -132,31 +132,26 @@ def number_of_ours(row: pd.Series) -> str:
 
 
 def _table(
-    rows: dict[tuple, dict[str, tuple[Cell, Cell]]],
-    groups: list[str],
-    corner: list[str],
-    name_of: Callable[[str], str],
-    fold: bool,
-    **words: str,
+    rows: list[dict[str, tuple[Cell, Cell]]], labels: list[tuple], corner: tuple[str, ...], fold: bool, **words: str
 ) -> Table:
     """Two columns a group; that of ours is left out where it is empty."""
-    ran = {group for row in rows.values() for group, (_, ours) in row.items() if ours.text or ours.answer}
+    groups = list(dict.fromkeys(group for row in rows for group in row))
+    ran = {group for row in rows for group, (_, ours) in row.items() if ours.text or ours.answer}
     columns, empty, lines = [], Cell(""), []
     for group in groups:
         columns += [Column("printed", group)] + [Column("ours", group)] * (group in ran)
-    for row in rows.values():
+    for row in rows:
         cells = []
         for group in groups:
             printed, ours = row.get(group, (empty, empty))
             cells += [printed] + [ours] * (group in ran)
         lines.append(tuple(cells))
-    labels = [tuple(name_of(part) for part in key) for key in rows]
     is_ours = [column.head == "ours" for column in columns]
 
     def nobody_ran(cells: Iterable[Cell]) -> bool:
         return fold and not any(cell.text or cell.answer for cell, own in zip(cells, is_ours, strict=True) if own)
 
-    return made(tuple(corner), columns, labels, lines, nobody_ran, **words)
+    return made(corner, columns, labels, lines, nobody_ran, **words)
 
 
 def _order(text: pd.DataFrame, levels: list[str], wide: str | None) -> list[int]:

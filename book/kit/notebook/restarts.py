@@ -111,17 +111,12 @@ def _samples(fits: Sequence[Array], labels: Array) -> list[tuple[Array, Array]]:
 
 
 def rows(
-    fits: Mapping[str, tuple[Sequence[Array], str]],
-    labels: Array,
-    metrics: Sequence[str],
-    *,
-    n_bins: int = 15,
-    **cell: str,
+    fits: Mapping[str, tuple[Sequence[Array], str]], labels: Array, metrics: Sequence[str], **how: int | str
 ) -> list[dict]:
     """What was measured, as rows for :func:`book.kit.results.append`.
 
     Fits are given by the key of their method: the probabilities (N, K) of each, and a note on them. Labels are (N,), or
-    (R, N), a row a fit; ``cell`` is dataset, model, loss, budget and source.
+    (R, N), a row a fit; ``how`` is dataset, model, loss, budget and source, and ``n_bins``, by default 15.
 
     Example:
         >>> import numpy as np
@@ -130,9 +125,8 @@ def rows(
         >>> [(row["metric"], round(row["value"], 2), row["n_seeds"], row["note"]) for row in made]
         [('ece', 0.1, 1, 'gamma=1')]
     """
-    how = {"metrics": metrics, "n_bins": n_bins, **cell}
-    each = ((key, _samples(of_key, labels), note) for key, (of_key, note) in fits.items())
-    return [row for key, of, note in each for row in results.measure(of, method=key, note=note, **how)]
+    each = ((_samples(of_key, labels), {"method": key, "note": note}) for key, (of_key, note) in fits.items())
+    return [row for of, said in each for row in results.measure(of, metrics=metrics, **said, **how)]
 
 
 def differences(
