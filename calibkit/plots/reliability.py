@@ -65,22 +65,15 @@ def reliability_diagram(
 
 
 def _numbers(
-    probs: Array,
-    labels: Array,
-    *,
-    n_bins: BinCount = 15,
-    scheme: Scheme = "width",
-    interval: bool = True,
-    n_resamples: int = 200,
-    level: float = 0.95,
-    seed: int = 0,
+    probs: Array, labels: Array, n_bins: BinCount = 15, scheme: Scheme = "width", interval: bool = True, **how: Any
 ) -> tuple[ReliabilityBins, str, tuple[np.ndarray, np.ndarray] | None]:
     """What a diagram shows: its bins, the error that is written, the consistency bars; all is checked here."""
+    signature(consistency_interval).bind(probs, None, **how)  # TypeError of an unknown option
     interval = check_flag("interval", interval)
     bins = reliability_bins(probs, labels, n_bins=n_bins, scheme=scheme)
     name, error_of = ("ECE", ece) if scheme == "width" else ("AECE", adaptive_ece)
     error = f"{name} {100 * error_of(probs, labels, n_bins=len(bins.counts)):.2f}%"
-    chance = consistency_interval(probs, bins, n_resamples=n_resamples, level=level, seed=seed) if interval else None
+    chance = consistency_interval(probs, bins, **how) if interval else None
     return bins, error, chance
 
 
@@ -209,7 +202,6 @@ def reliability_by_group(
 def _panels(titles: list[str], parts: list[Sample], fig: Figure | None, counts: bool = True, **options: Any) -> Figure:
     """A diagram a sample, with shared axes and one legend."""
     check_flag("counts", counts)
-    signature(_numbers).bind(None, None, **options)  # TypeError of an unknown option, without the name of a function
     numbers = [_numbers(of.probs, of.labels, **options) for of in parts]  # or it raises, without a figure
     columns = min(len(parts), COLUMNS)
     rows, size = -(-len(parts) // columns), SIZE[columns]
