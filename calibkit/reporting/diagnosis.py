@@ -190,7 +190,7 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
     z = z if z.is_floating_point() else z.double()
     z = z.float() if z.element_size() < 4 else z  # the sums of half precision are rounded, too
-    if z.ndim in (1, 2) and len(missing := z.isnan().reshape(len(z), -1).any(1).nonzero()):
+    if z.ndim in (1, 2) and len(z) and len(missing := z.isnan().reshape(len(z), -1).any(1).nonzero()):
         got = f"NaN in row {int(missing[0])}, from 0{f' and {len(missing) - 1} others' * (len(missing) > 1)}"
         raise expected(f"{name}outputs", "without missing values", got)
     wide = z.ndim == 2 and z.shape[1] > 1

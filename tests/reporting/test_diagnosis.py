@@ -152,6 +152,7 @@ def test_what_has_no_cure_is_refused(sample):
         (lambda z, y: (z, y + 0.5), "`labels` to be integers"),
         (lambda z, y: (z, np.where(np.arange(len(y)) == 5, np.nan, y)), "`labels` to be integers"),
         (lambda z, y: (z[:-1], y), "`labels` to be of shape"),
+        (lambda z, y: (z[:0], y[:0]), r"`logits` to be of shape \(N, K\) with N >= 1"),
         (lambda z, y: (z.astype(complex), y), "`outputs` to be real numbers, but got dtype torch.complex128"),
         (lambda z, y: (z[:, 0], y), r"`labels` to be in \[0, 2\), but got 2"),
         (lambda z, y: (1 / (1 + np.exp(-z[:, 0])), y % 2), "`logits` to be logits, from before the sigmoid"),
