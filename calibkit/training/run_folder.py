@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from calibkit._checks import expected
-from calibkit._files import read_npz, remove_strays, write_atomic, write_npz
+from calibkit._files import read_json, read_npz, remove_strays, write_atomic, write_npz
 from calibkit.logits import Logits
 from calibkit.models import load_weights
 from calibkit.training.recipes import Recipe
@@ -106,7 +106,7 @@ class Run:
         if not self.newest.exists():
             return []
         arrays = read_npz(self.newest)
-        self._check(json.loads(str(arrays["facts"])))
+        self._check(read_json(self.newest, arrays.get("facts", {})))
         return unpack(arrays, model, loss, optimizer)
 
     def checkpoint(self, model: nn.Module, loss: nn.Module, optimizer: torch.optim.Optimizer, history: list) -> None:

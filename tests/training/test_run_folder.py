@@ -97,6 +97,13 @@ def test_a_damaged_checkpoint_is_named_and_stays(tmp_path):
     assert names(tmp_path) == kept
 
 
+def test_a_checkpoint_of_another_program_is_refused_and_stays(tmp_path):
+    np.savez(tmp_path / "checkpoint.npz", step=1)
+    with pytest.raises(ValueError, match="^Expected `folder` to be a run with loss .*, but got None in "):
+        train_digits(tmp_path, recipe=RECIPE)
+    assert names(tmp_path) == ["checkpoint.npz"]
+
+
 def test_the_best_weights_are_kept(tmp_path):
     """Those of other epochs are not."""
     cut_short(tmp_path, 3)
