@@ -118,7 +118,7 @@ class Run:
         if best == self.best(epoch):
             write_npz(best, arrays_of(model), compress=False)
         write_npz(self.newest, pack(self.facts, history, model, loss, optimizer), compress=False)
-        for path in set(self.folder.glob("best-*.npz")) - {best}:
+        for path in self._all_best() - {best}:
             path.unlink()
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([LOG, *([int(row[0]), *row[1:]] for row in history)])
@@ -127,6 +127,10 @@ class Run:
     def best(self, epoch: int) -> Path:
         """Where the weights of an epoch lie, if it is the best."""
         return self.folder / f"best-{epoch}.npz"
+
+    def _all_best(self) -> set[Path]:
+        """Such weights of whatever epochs; a best-model.npz is another's."""
+        return {path for path in self.folder.glob("best-*.npz") if path.stem[5:].isdecimal()}
 
     def finish(self, model: nn.Module, logits: Logits, maps: dict[str, np.ndarray] | None) -> None:
         """Write the results, the logits last: with them the run is finished."""
@@ -138,7 +142,7 @@ class Run:
 
     def _clean(self) -> None:
         """Delete what only an unfinished run needs."""
-        for path in (*self.folder.glob("best-*.npz"), *self.folder.glob("checkpoint*"), *self.folder.glob(".lock")):
+        for path in (*self._all_best(), self.newest, self.folder / ".lock"):
             path.unlink(missing_ok=True)
 
     def result(self, model: nn.Module) -> Logits:

@@ -104,6 +104,15 @@ def test_a_checkpoint_of_another_program_is_refused_and_stays(tmp_path):
     assert names(tmp_path) == ["checkpoint.npz"]
 
 
+def test_what_others_left_in_the_folder_stays(tmp_path):
+    """A run deletes the files that it wrote, and none that is called alike."""
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("best-model.npz", "checkpoint.pt"):
+        (tmp_path / name).touch()
+    train_digits(tmp_path, recipe=Recipe(2, batch_size=500, precision="64-true", keep="best"))
+    assert names(tmp_path) == sorted(["best-model.npz", "checkpoint.pt", "checkpoints", *FINISHED])
+
+
 def test_the_best_weights_are_kept(tmp_path):
     """Those of other epochs are not."""
     cut_short(tmp_path, 3)
