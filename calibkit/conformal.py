@@ -168,7 +168,7 @@ class ConformalSets:
             if threshold.shape != () or threshold.dtype != np.float64 or np.isnan(threshold):
                 raise expected("threshold", "a number in float64", f"{threshold!r}")
             sets = cls(**settings)
-            if min(state["state"].values()) < 0:  # which old versions of numpy take
+            if min(dict(state["state"]).values()) < 0:  # which old versions of numpy take
                 raise expected("generator", "the state of PCG64", state)
             sets._rng = np.random.default_rng()
             sets._rng.bit_generator.state = state

@@ -187,6 +187,7 @@ def test_other_settings_and_thresholds_are_refused(saved, tmp_path):
     settings = json.loads(str(found["settings"]))
     of_rng = settings["generator"]
     odd = [of_rng | {"state": of_rng["state"] | {"state": number}} for number in (-1, 2**200)]
+    odd += [of_rng | {"state": state} for state in (None, 7, "7", [])]
     changes = [{"alpha": 0.0}, {"score": "raps"}, {"seed": -1}, {"n_classes": 1}, {"n_classes": None}, {"more": 1}]
     changes += [{"generator": each} for each in ({}, {"bit_generator": "MT19937"}, 2.0, *odd)]
     bad = [{"settings": np.asarray(json.dumps(settings | change))} for change in changes]
