@@ -20,6 +20,7 @@ LEAK = 0.01  # of the test for samples in both splits, which the report does onl
 GAP = 0.02  # difference of two splits' confidence less accuracy that matters
 TRAINED = 0.03  # accuracy on the validation set above that on the test set that matters
 RAREST = 20  # samples of a class: of two it decides what can be fitted and judged
+SAME = 1e-6  # relative spread of logits that is rounding
 GUESSING, CLAIMED = 2.3, 6.0  # standard errors from chance: less is none that shows; what outputs say of themselves
 
 #: "wrong": nothing can be advised; "cured": taken for what it must have been; "doubt": results may mislead; "note":
@@ -67,13 +68,15 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
     share = counts.max() / n
     if accuracy <= share + 2 * math.sqrt(share * (1 - share) / n):
         found, claimed = information(part)
-        if found < GUESSING and claimed > CLAIMED:
+        same = n >= RAREST and share < 1 and float(np.ptp(part.logits, 0).max()) <= SAME * np.abs(part.logits).max()
+        if same or (found < GUESSING and claimed > CLAIMED):
             text = (
                 f"The {name}outputs say nothing about the labels that chance would not: of the predictions "
                 f"{accuracy:.1%} are right, and {share:.1%} would be by always naming the most frequent class. "
-                "Do the labels belong to these rows, and the classes to these columns?"
             )
-            yield Finding("wrong", "no better than guessing", text)
+            why = "Do the labels belong to these rows, and the classes to these columns?"
+            why = "The outputs of all samples are the same: is the network that was trained in use?" if same else why
+            yield Finding("wrong", "no better than guessing", text + why)
     if coarse:
         return
     distinct, row = np.unique(row_keys(part.logits), return_inverse=True)

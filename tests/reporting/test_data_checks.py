@@ -109,6 +109,15 @@ def test_classes_in_other_columns_are_found(sample):
     assert diagnose(read((np.roll(z, 1, axis=1), y), kind="logits")).findings[0].kind == "no better than guessing"
 
 
+@pytest.mark.parametrize("row", [[5.0, 0, 0], [0.0, 0, 0]])
+def test_outputs_that_are_the_same_for_all_samples_are_found(row):
+    """As of a network that has collapsed; where one class alone is there, the outputs have nothing to tell apart."""
+    z, y = row * (1 + 1e-8 * np.random.default_rng(0).normal(size=(100, 3))), np.arange(100) % 3
+    first = diagnose(read((z, y), kind="logits")).findings[0]
+    assert first[:2] == ("wrong", "no better than guessing") and "outputs of all samples are the same" in first.text
+    assert "wrong" not in {finding.weight for finding in diagnose(read((z, 0 * y), kind="logits")).findings}
+
+
 def test_information_is_wilcoxon_of_two_classes():
     p, y = rare(0, n=400)
     z = np.log(p)
