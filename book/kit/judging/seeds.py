@@ -21,8 +21,6 @@ Spread = tuple[float, int] | None
 
 def mean_of(runs: Sequence[Resampled]) -> Resampled:
     """A metric's mean over trainings, on the same resamples of the test set."""
-    if len(runs) == 1:
-        return runs[0]
     draws = np.mean([run.draws for run in runs], axis=0)
     nulls = [run.null for run in runs if run.null is not None]
     null = np.mean(nulls, axis=0) if nulls else None
