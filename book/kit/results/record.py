@@ -65,7 +65,7 @@ def replays(name: str) -> list[str]:
     its record names, and ``OF_PUBLISHED``.
     """
     paper = owner(name)
-    printed = sorted(load("paper").query("paper == @paper")["method"].unique())
+    printed = load("paper").query("paper == @paper")["method"].unique()
     told = [*PAPERS[paper].replays, *(key for of in printed if (key := PAPERS[paper].replay(of)) != of)]
     return [*told, *OF_PUBLISHED]
 
