@@ -73,7 +73,7 @@ class ETS(Replayable):
         super().__init__(objective, solver)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        objective = get(self.objective, smooth=True)
+        objective = get(self.objective)
         if self.solver == "sctl":
             temperature, weights = _replay(objective, logits, labels)
         else:

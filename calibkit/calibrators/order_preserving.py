@@ -63,7 +63,7 @@ class OrderPreserving(Calibrator):
         self.lam = check_real("lam", lam, 0.0)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        objective = get(self.objective, smooth=True)
+        objective = get(self.objective)
         temperature = fit_temperature(objective, logits, labels)
         shares = torch.arange(1, self.n_pieces, dtype=torch.float64, device=logits.device) / self.n_pieces
         knots = knots_of_equal_weight(logits, temperature, shares)

@@ -110,7 +110,7 @@ class PTS(Replayable):
         return [min(top_k, n_classes), *hidden, 1]
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        objective, sizes = get(self.objective, smooth=True), self._sizes(logits.shape[1])
+        objective, sizes = get(self.objective), self._sizes(logits.shape[1])
         if self.solver == "sctl":
             self.temperature, x = 1.0, _replay(objective, logits, labels, sizes)
         else:

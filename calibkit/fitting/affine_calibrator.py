@@ -87,7 +87,7 @@ class AffineCalibrator(AffineMap):
         if None in given and len(labels) < self.n_folds:
             want = f"at least {self.n_folds} rows, to choose a penalty by cross-validation"
             raise expected("logits", want, len(labels))
-        objective, z = get(self.objective, smooth=True), self._features(logits)
+        objective, z = get(self.objective), self._features(logits)
         temperature = fit_temperature(objective, z, labels)
         x = start = affine.scaled_identity(1 / temperature, z, diagonal=self.diagonal)
         strengths, self.fell_back, self.cv_loss, self.cv_loss_temperature = given, False, math.nan, math.nan
@@ -118,7 +118,7 @@ class StructuredCalibrator(AffineMap):
         self.lam = check_real("lam", lam, 0.0)
 
     def _fit(self, logits: Tensor, labels: Tensor) -> None:
-        objective = get(self.objective, smooth=True)
+        objective = get(self.objective)
         self.temperature, self.smoothing = fit_temperature(objective, logits, labels), 1 / (len(labels) + 1)
         f = torch.empty_like(logits)
         for rows in row_blocks(logits):
