@@ -12,7 +12,7 @@ import pytest
 from book.kit import judging
 from book.kit.__main__ import main
 from book.kit.judging.network import PROPERTIES, RIVALS, Row, judge_on, keeps_predictions
-from book.kit.judging.verdict import Claim, signs, tally, verdict
+from book.kit.judging.verdict import Claim, signs, tally, verdict, worst
 from book.kit.results import load_effects
 from book.kit.results.claims import ledger, load_claims
 from calibkit.calibrators import CALIBRATORS, on_logits
@@ -178,6 +178,19 @@ def test_the_rival_has_the_lowest_mean_nll_of_its_kind(keeps):
 @pytest.mark.slow
 def test_the_kind_is_found_by_a_fit():
     assert all(keeps_predictions(key) == cls.keeps_predictions for key, cls in on_logits().items() if key != "pts")
+
+
+def test_the_worst_case_is_the_largest_difference_to_the_bad_side():
+    less = {"a": 0.1, "b": 0.3, "c": 0.2, "d": -0.4}
+    rows = [Row(name, less={BASE: {"nll": (x, 0, 0, 1), "accuracy": (-x, 0, 0, 1)}}) for name, x in less.items()]
+    assert (worst(rows, BASE, "nll"), worst(rows, BASE, "accuracy")) == (("b", (0.3, 0, 0)), ("b", (-0.3, 0, 0)))
+    assert worst(rows[3:], BASE, "nll") is None
+
+
+def test_a_long_tailed_network_shares_its_test_images_and_a_file_of_ones_own_does_not(too_sure, tmp_path):
+    path = str(too_sure.save(tmp_path / "z.npz"))
+    for network, of in (("cifar10_lt/resnet20-cross_entropy-s0", "cifar10"), (path, path)):
+        assert judge_on(network, "identity", n_resamples=20).test_set == of
 
 
 def test_a_claim_has_one_of_three_answers():
