@@ -84,8 +84,9 @@ def test_image_is_scaled_by_channel_and_clipped():
     pixels[0], pixels[1], pixels[2] = 1.0, -1.0, 99.0
     shown = pictures.image(pixels, low=[0, -2, 0], high=[2, 0, 1]).get_images()[0].get_array()
     np.testing.assert_allclose(shown[0, 0], [0.5, 0.5, 1.0])
-    grey = pictures.image(np.full((1, 2, 2), 3.0), low=2, high=6).get_images()[0].get_array()
-    assert grey.shape == (2, 2) and float(grey[0, 0]) == 0.25
+    (drawn,) = pictures.image(np.full((1, 2, 2), 3.0), low=2, high=6).get_images()
+    grey = drawn.get_array()
+    assert grey.shape == (2, 2) and float(grey[0, 0]) == 0.25 and drawn.get_clim() == (0, 1)
 
 
 @pytest.fixture
