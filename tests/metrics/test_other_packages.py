@@ -141,6 +141,23 @@ def test_one_input_many_answers(like, in_float32, in_float64):
     assert ece(probs, labels, n_bins=10, like=like) == pytest.approx(in_float64, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "like, want",
+    [
+        ("focal_calibration", 0.75 / 5),  # 0.7 0.75 | 0.8 0.9, and 0.6 in no bin
+        ("torch-uncertainty", 0.35 / 5),  # 0.6 0.7 0.75 | 0.8 0.9
+        ("netcal", 1.15 / 5),  # 0.6 0.7 | 0.75 0.8 0.9
+        ("uncertainty-calibration", 0.35 / 5),  # cut between 0.75 and 0.8
+        ("mapie", 0.55 / 5),  # 0.6 | 0.7 0.75 0.8 0.9
+    ],
+)
+def test_mass_rules_by_hand(like, want):
+    """In 2 bins, the third row wrong: gaps -0.4, -0.3, 0.75, -0.2 and -0.1."""
+    top = np.array([0.6, 0.7, 0.75, 0.8, 0.9])
+    labels = np.array([0, 0, 1, 0, 0])
+    assert adaptive_ece(np.stack([top, 1 - top], 1), labels, n_bins=2, like=like) == pytest.approx(want, abs=1e-12)
+
+
 def test_torchs_default_dtype_does_not_matter():
     """The rows above: edges in float64 would part 0.7 from 0.75."""
     probs, labels = np.array([[0.7, 0.3], [0.75, 0.25], [0.8, 0.2]]), np.array([0, 1, 0])
