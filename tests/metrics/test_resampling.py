@@ -55,6 +55,7 @@ def test_same_seed_same_interval_and_all_metrics_share_the_draws(mixed):
 def test_blocks_do_not_change_the_draws(mixed, monkeypatch):
     whole = bootstrap(*mixed, n_resamples=23)
     monkeypatch.setattr("calibkit.metrics.resampling.BLOCK_BYTES", 8 * 300 * 5)
+    monkeypatch.setattr("calibkit.metrics.binning.WEIGHTS", 299)
     for name, interval in bootstrap(*mixed, n_resamples=23).items():
         assert interval == pytest.approx(whole[name], abs=1e-12)
 
