@@ -31,6 +31,18 @@ def test_it_begins_with_what_the_network_says_and_how_often_it_is_right(sample):
     assert str(found).split("\n\n")[1] == says(found) == found.facts()["says"]
 
 
+def test_a_difference_within_its_interval_may_be_chance(sample):
+    z, y = sample(2000, t=1.0)
+    found = report(Logits(z[:1000], y[:1000], z[1000:], y[1000:]), methods=["vector_scaling"], n_resamples=20)
+    p = softmax(z[1000:], 1)
+    gap = p.max(1) - (p.argmax(1) == y[1000:])
+    assert abs(gap.mean()) < gap.std() / np.sqrt(1000)
+    right = percent(p.argmax(1) == y[1000:])
+    assert says(found).startswith(
+        f"Your network says {percent(p.max(1))} and is right in {right}: the difference may be chance"
+    )
+
+
 def test_what_gives_a_true_class_the_probability_0_is_not_near(sample):
     z, y = sample(4000)
     found = report(Logits(z[:2000], y[:2000], z[2000:], y[2000:]), methods=["vector_scaling", "isotonic"])
