@@ -50,16 +50,18 @@ class Watched(nn.Module):
 
 
 class Heard(nn.Module):
-    """Cross-entropy that keeps the labels it is called with."""
+    """Cross-entropy that keeps the labels it is called with, and its values."""
 
     def __init__(self):
         super().__init__()
-        self.labels = []
+        self.labels, self.values = [], []
 
     def forward(self, z, y):
+        value = F.cross_entropy(z, y)
         if z.requires_grad:
             self.labels.append(y)
-        return F.cross_entropy(z, y)
+            self.values.append(value.item())
+        return value
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def draws(monkeypatch):
 
 
 def test_the_trainer_mixes_images_and_labels_alike(tmp_path, draws):
-    """Outside of the box every image is one of its label's, inside of it one of its partner's."""
+    """Outside of the box every image is one of its label's, inside of it one of its partner's, and so is the loss."""
     network, loss = Watched().double(), Heard()
     fit(network, loss, "digits", dataclasses.replace(RECIPE, cutmix=1.0), folder=tmp_path, device="cpu")
     spec, split = data.DATASETS["digits"], data.load_split("digits", "train")
@@ -91,6 +93,10 @@ def test_the_trainer_mixes_images_and_labels_alike(tmp_path, draws):
             for label, part in ((a, ~inside), (b, inside)):
                 away = (images[labels == label] - image).abs()[:, part].sum(1)
                 assert away.min() < 1e-3
+    shares, sizes = np.array([mix.share for mix in draws]), [len(y) for y in loss.labels[::2]]
+    mixed = shares * loss.values[::2] + (1 - shares) * loss.values[1::2]
+    log = np.genfromtxt(tmp_path / "log.csv", delimiter=",", names=True)
+    assert log["train_loss"] == pytest.approx(np.average(mixed, weights=sizes), rel=1e-4)
 
 
 def test_half_of_the_batches(tmp_path, draws):
