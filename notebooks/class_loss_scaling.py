@@ -69,7 +69,7 @@ from book.kit.notebook import (
     pictures,
     temperature_figures,
 )
-from book.kit.notebook.display_names import shown
+from book.kit.notebook.display_names import CHANGES, shown
 from book.kit.notebook.dumbbells import dumbbells
 from book.kit.notebook.golden import recorded
 from book.kit.notebook.prose import prose
@@ -875,7 +875,8 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 total, spread, error = (sweep[column].argmin() for column in sweep)
 late = training[len(training) // 2 :].corr()["ECE (%)"]
-trained = [load_logits(name) for name in zoo() if name.startswith("cifar10/resnet20-")]
+trained = [name for name in zoo() if name.startswith("cifar10/resnet20-")]
+trained = [load_logits(of) for of in trained if of.split("-")[1] not in CHANGES]
 over = pd.DataFrame([state(*tensors(network.test)) for network in trained])
 
 

@@ -83,8 +83,8 @@ BINS_AND_CURVES = {
     "histogram_binning": "histogram binning",
     "isotonic": "isotonic regression",
 }
-ours = results.load("ours").query(over_networks.NOT_SWEPT)
-effects = results.load_effects().query(over_networks.NOT_SWEPT)
+ours = results.load("ours").query(over_networks.MAIN_LOSSES)
+effects = results.load_effects().query(over_networks.MAIN_LOSSES)
 effects = effects.query("source != 'public'")  # they count for NC alone
 third = results.load("third_party").query("source == 'calarena'")
 effects["chance"] = [chance_of(row) for row in effects.itertuples()]

@@ -4,7 +4,7 @@ from functools import cache
 
 import pandas as pd
 
-from book.kit.notebook.over_networks import NOT_SWEPT, beyond_chance, select, stratum
+from book.kit.notebook.over_networks import MAIN_LOSSES, beyond_chance, select, stratum
 from book.kit.results.difference_intervals import chance_of, over_networks
 from book.kit.results.paired_differences import load_effects
 from calibkit.metrics.comparison import Estimate
@@ -16,7 +16,7 @@ PUBLISHED, OURS, TAIL = "published, balanced", "ours, balanced", "published, lon
 
 @cache
 def effects() -> pd.DataFrame:
-    found = load_effects().query(f"source != 'public' and {NOT_SWEPT}")
+    found = load_effects().query(f"source != 'public' and {MAIN_LOSSES}")
     return found.assign(chance=[chance_of(row) for row in found.itertuples()])
 
 

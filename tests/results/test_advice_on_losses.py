@@ -17,7 +17,9 @@ from counted_differences import (
     words,
 )
 
+from book.kit.notebook.display_names import CHANGES
 from book.kit.notebook.over_networks import APART, select, stratum
+from book.kit.results import load
 from book.kit.results.claims import ledger
 from book.kit.results.difference_intervals import over_networks
 from book.kit.results.paired_differences import load_effects
@@ -137,6 +139,25 @@ def test_acls_against_the_margin_in_its_chapter():
         "CIFAR-100. On the text network it is clearly above"
     )
     assert said in " ".join(chapter("acls").replace("# ", "").split())
+
+
+def test_changes_of_the_recipe_beside_acls_in_its_chapter():
+    """Over test images and seeds; the temperatures are those of the recorded fits."""
+    of = {"dataset": "cifar10", "model": "resnet20", "metric": "ece"}
+    for method, base, base_method, word in (
+        ("identity", "acls", "identity", "does not hold"),
+        ("identity", "cross_entropy", "identity", "not decided"),
+        ("identity", "cross_entropy", TS, "does not hold"),
+        (TS, "cross_entropy", TS, "not decided"),
+    ):
+        rows = select(load_effects(), base_method, base, method=method, **of)
+        rows = rows[rows["loss"].isin(CHANGES)]
+        assert len(rows) == 3 and {*alone(rows)} == {word}
+    right = select(load_effects(), "identity", "cross_entropy", loss="cutmix", **of | {"metric": "accuracy"})
+    own = load("ours").query("dataset == 'cifar10' and model == 'resnet20' and method == @TS and metric == 'ece'")
+    own = own.set_index("loss")["note"].str.extract(r"T = ([\d.]+)", expand=False).astype(float)[[*CHANGES]]
+    assert alone(right[right["method"] == "identity"]).tolist() == ["does not hold"]  # a higher accuracy
+    assert own.index[own < 1].tolist() == ["cutmix"] and "its own temperature is below 1" in chapter("acls")
 
 
 def test_the_loss_without_held_out_samples_in_the_guide():

@@ -33,9 +33,10 @@ MODELS = {
 LOSSES = {
     **{"cross_entropy": "CE", "label_smoothing": "LS", "focal": "FL", "flsd": "FLSD", "brier": "Brier", "mmce": "MMCE"},
     **{"ecp": "ECP", "cpc": "CPC", "mdca": "MDCA", "crl": "CRL", "mbls": "MbLS", "acls": "ACLS", "patra": "PATRA"},
-    **{"cape_bin": "CaPE (bin)", "cutmix": "CutMix", "mc_dropout": "MC dropout"},
     "mbls margin=0 weight=0.05": "MbLS, m = 0",
 }
+#: Cross-entropy, trained otherwise.
+CHANGES = {"cape_bin": "CaPE (bin)", "cutmix": "CutMix", "mc_dropout": "MC dropout"}
 METHODS = {
     **{"identity": "uncalibrated", "temperature_scaling": "TS", "class_temperature_scaling": "CTS", "ets": "ETS"},
     **{"pts": "PTS", "neural_clamping": "NC", "vector_scaling": "VS", "matrix_scaling": "MS", "ms_odir": "MS-ODIR"},
@@ -53,7 +54,7 @@ METRICS = {
 }
 COLUMNS = {"dataset": "data", "model": "network", "n_bins": "bins"}
 OPTIONS = {"margin": "m", "weight_pos": "λ₁", "weight_neg": "λ₂"}
-SHOWN = DATASETS | MODELS | LOSSES | METHODS | METRICS | COLUMNS
+SHOWN = DATASETS | MODELS | LOSSES | CHANGES | METHODS | METRICS | COLUMNS
 
 
 def shown(text: str) -> str:

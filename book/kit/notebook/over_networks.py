@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from book.kit.notebook.display_names import CHANGES
 from book.kit.results import csv_rows
 from book.kit.results.record import SAME_AGAIN
 from book.kit.results.verdict_rule import ALPHA
@@ -15,8 +16,8 @@ WORDS = ("better", "worse", "not decided")
 #: 20 Newsgroups cut by date, whose test texts are unlike the others, and by few words, which are the same texts again.
 STRATA = ("published, balanced", "published, long-tailed", "ours, balanced", "ours, long-tailed")
 APART = ("camvid", "20newsgroups", SAME_AGAIN)
-#: A query for all but the losses that a section trains at several strengths, in which they stand by themselves.
-NOT_SWEPT = "~loss.str.fullmatch('(mbls|acls) margin=[0-9]+|label_smoothing alpha=.*')"
+#: A query for all but what stands in a section by itself: losses at several strengths, and changes of the recipe.
+MAIN_LOSSES = f"~loss.str.fullmatch('(mbls|acls) margin=[0-9]+|label_smoothing alpha=.*|{'|'.join(CHANGES)}')"
 
 
 def select(effects: pd.DataFrame, base_method: str, base_loss: str | None = None, **where: str) -> pd.DataFrame:
