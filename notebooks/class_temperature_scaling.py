@@ -103,8 +103,8 @@ data = notebook.logits_of(logits, budget=budget, device=device)
 # ## One temperature leaves classes over- and under-confident
 #
 # Take all images that the network calls *cat*. If it is calibrated on cats, it is right about them as often as its mean
-# confidence promises. {numref}`fig-cts-problem` shows the gap between the two numbers for every class, and how large chance alone
-# would make it. On the left are {term}`long-tailed` data, where most classes are rare.
+# confidence promises. {numref}`fig-cts-problem` shows this gap for every class, on the left with {term}`long-tailed` data, and how
+# large chance alone would make it.
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"caption": "One temperature leaves the classes of a long-tailed network over- and under-confident on balanced test images (left), but hardly any class of one for balanced data (right). Confidence less accuracy of each predicted class after one temperature, in points of the test images: vermilion is over-confident, blue under-confident, the rest within chance (grey bars, 95%). Left: ResNet-20 trained and fitted on CIFAR-10-LT, the most frequent class first. Right: ResNet-20 on CIFAR-100, sorted.", "name": "fig-cts-problem"}, "image": {"alt": "Left, ten classes with gaps from plus 17 points for a frequent class to minus 18 for a rare one, nine of them outside their grey bars. Right, a hundred classes with gaps of a few points, nearly all within their grey bars."}}
