@@ -875,8 +875,8 @@ plt.show()
 # %% tags=["hide-input", "nbval-check-output"]
 total, spread, error = (sweep[column].argmin() for column in sweep)
 late = training[len(training) // 2 :].corr()["ECE (%)"]
-trained = [name for name in zoo() if name.startswith("cifar10/resnet20-")]
-trained = [load_logits(of) for of in trained if of.split("-")[1] not in CHANGES]
+trained = [load_logits(name) for name in zoo() if name.startswith("cifar10/resnet20-")]
+trained = [network for network in trained if network.meta["loss"] not in CHANGES]
 over = pd.DataFrame([state(*tensors(network.test)) for network in trained])
 
 

@@ -583,10 +583,8 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 gain = {net: on_each[called(net), "MbLS"]["minus CE"] for net, _ in scale}
 small, wide, white, deep, many, whole = gain
-at = {"dataset": "cifar100", "model": "resnet8", "loss": "acls"}
-of_acls = select(effects, TS, "cross_entropy", method="identity", metric="nll", **at)
-at["model"] = "resnet8_whitened"
-on_whole = select(effects, TS, "cross_entropy", method="identity", metric="nll", **at)
+at = {"dataset": "cifar100", "loss": "acls", "method": "identity", "metric": "nll"}
+of_acls = select(effects, TS, "cross_entropy", **at).set_index("model")
 prose(f"""
 **The gain of MbLS over cross-entropy alone depends on the network.** MbLS minus
 cross-entropy is {gain[small]} points on the ResNet-20, {gain[deep]} on the
@@ -601,9 +599,9 @@ On CIFAR-100, where cross-entropy has an ECE of
 {on_each[called(many), "CE"]["ECE"]}%, MbLS minus cross-entropy is {gain[many]} points, though its
 *T* of {scale[many, "cross_entropy"]:.2f} is no higher there. Plain
 label smoothing does nearly as well, with {on_each[called(many), "LS"]["ECE"]}% against the {on_each[called(many), "MbLS"]["ECE"]}% of MbLS. ACLS comes as low as one temperature there,
-with an ECE of {on_each[called(many), "ACLS"]["ECE"]}%, but not in likelihood: {told(of_acls.iloc[0], "nll")} nats. On the whitened one
+with an ECE of {on_each[called(many), "ACLS"]["ECE"]}%, but not in likelihood: {told(of_acls.loc["resnet8"], "nll")} nats. On the whitened one
 cross-entropy has {on_each[called(whole), "CE"]["ECE"]}%, and MbLS minus cross-entropy is {gain[whole]} points. ACLS has an ECE
-of {on_each[called(whole), "ACLS"]["ECE"]}%, and again the worse likelihood: {told(on_whole.iloc[0], "nll")} nats.
+of {on_each[called(whole), "ACLS"]["ECE"]}%, and again the worse likelihood: {told(of_acls.loc["resnet8_whitened"], "nll")} nats.
 
 After cross-entropy one temperature works on all six. After MbLS, with a temperature of its own, more error is left on each, counted without a test.
 

@@ -74,9 +74,11 @@ def in_split(part: HeldOut, name: str, classes: Sequence[str], coarse: bool) -> 
                 f"The {name}outputs say nothing about the labels that chance would not: of the predictions "
                 f"{accuracy:.1%} are right, and {share:.1%} would be by always naming the most frequent class. "
             )
-            why = "Do the labels belong to these rows, and the classes to these columns?"
-            why = "The outputs of all samples are the same: is the network that was trained in use?" if same else why
-            yield Finding("wrong", "no better than guessing", text + why)
+            if same:
+                text += "The outputs of all samples are the same: is the network that was trained in use?"
+            else:
+                text += "Do the labels belong to these rows, and the classes to these columns?"
+            yield Finding("wrong", "no better than guessing", text)
     if coarse:
         return
     distinct, row = np.unique(row_keys(part.logits), return_inverse=True)

@@ -93,7 +93,9 @@ class Run:
     def _check(self, found: dict) -> None:
         for name, value in self.facts.items():
             was = found.get(name)
-            if name == "recipe" and was:  # a run of a version before some of its fields had them at their defaults
+            if name == "recipe" and isinstance(
+                was, dict
+            ):  # a run of a version before some of its fields had them at their defaults
                 was = {key: getattr(Recipe, key, None) for key in value} | was
             if name != "paper" and was != value:  # whose recipe it is: the recipe itself says more
                 raise expected("folder", f"a run with {name} {value}", f"{was} in {self.folder}")

@@ -26,6 +26,7 @@ from book.kit.results.paired_differences import load_effects
 from book.kit.sphinx import frontpage
 from book.kit.sphinx.others_calibrators import MANY, less, wide
 from book.papers import PAPERS
+from calibkit.training import VARIANTS
 
 
 def test_the_margin_and_one_temperature_on_the_front_page_its_card_and_in_its_box():
@@ -143,6 +144,7 @@ def test_acls_against_the_margin_in_its_chapter():
 
 def test_changes_of_the_recipe_beside_acls_in_its_chapter():
     """Over test images and seeds; the temperatures are those of the recorded fits."""
+    assert {*CHANGES} == {*VARIANTS}
     of = {"dataset": "cifar10", "model": "resnet20", "metric": "ece"}
     for method, base, base_method, word in (
         ("identity", "acls", "identity", "does not hold"),

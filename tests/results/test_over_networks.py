@@ -73,7 +73,7 @@ def test_mean_errors_of_losses_on_the_front_page_hold_with_any_correlation(monke
 
     for loss, metric in product(("mbls", "acls"), ("ece", "nll")):
         to_ts = left_out(of_losses(loss, "cross_entropy", metric, TS))
-        text_alone = (loss, metric) == ("acls", "ece")  # its is the first network, after the mean over all
+        text_alone = (loss, metric) == ("acls", "ece")  # the text network comes first, after the mean over all
         assert len(to_ts) == 1 + 9
         assert [i for i, of in enumerate(to_ts) if of.below() != "does not hold"] == [1] * text_alone
     for loss, base in (("mbls", "cross_entropy"), ("acls", "cross_entropy"), ("mbls", WITHOUT_MARGIN)):

@@ -187,9 +187,9 @@ def test_a_run_of_a_version_before_a_field_of_the_recipe_is_resumed(tmp_path):
     recipe = asdict(Recipe(1)) | {"milestones": [0.5, 0.75]}
     before = {key: value for key, value in recipe.items() if key != "cape_bins"}
     Run(tmp_path, {"recipe": recipe})._check({"recipe": before})
-    for other in ({"cape_bins": 10}, {"epochs": 2}):
+    for ours, found in ((recipe | {"cape_bins": 10}, before), (recipe | {"epochs": 2}, before), (recipe, "a cake")):
         with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
-            Run(tmp_path, {"recipe": recipe | other})._check({"recipe": before})
+            Run(tmp_path, {"recipe": ours})._check({"recipe": found})
 
 
 def test_a_run_that_ended_while_this_one_waited_for_the_lock_is_read(tmp_path, monkeypatch):
