@@ -17,7 +17,7 @@ from book.kit.judging import verdict
 from book.kit.judging.losses import LossJudgement, judge_loss, names_a_loss
 from book.kit.judging.network import Row
 from book.kit.judging.verdict import FILES, Claim, Tally, save
-from book.kit.judging.workers import Progress, checked, run
+from book.kit.judging.workers import Progress, limits, run
 from calibkit import __version__, _folders
 from calibkit._checks import check_texts, expected
 from calibkit._files import as_path, write_text
@@ -136,7 +136,7 @@ def judge(
         ValueError: no such calibrator or networks, a claim that is none.
     """
     of_claims = tuple(map(Claim.parse, check_texts("claims", claims)))
-    timeout, n_jobs = checked(timeout, jobs, n_resamples, progress)
+    timeout, n_jobs = limits(timeout, jobs, n_resamples, progress)
     if not isinstance(calibrator(key), Calibrator):
         raise expected("key", "of a calibrator that takes logits", repr(key))
     names = _chosen(networks)

@@ -14,7 +14,7 @@ from torch import nn
 
 from book.kit.judging.loss_verdict import BASE, WAYS, Claim, Difference, Runs, differences, verdict
 from book.kit.judging.verdict import save
-from book.kit.judging.workers import Progress, checked, run
+from book.kit.judging.workers import Progress, limits, run
 from calibkit import __version__, _folders
 from calibkit._checks import check_choice, check_int, check_texts, expected
 from calibkit._files import as_path
@@ -192,7 +192,7 @@ def judge_loss(
         FileNotFoundError: the data set is not there; the message says how to get it.
     """
     course, folder = COURSES[check_choice("data", data, COURSES)], as_path(folder, "folder")
-    seconds, n_jobs = checked(course.timeout if timeout is None else timeout, jobs, n_resamples, progress)
+    seconds, n_jobs = limits(course.timeout if timeout is None else timeout, jobs, n_resamples, progress)
     parsed = Key.parse(key)
     if not names_a_loss(key) or parsed.objective is not None:
         raise expected("key", "of a loss, a subclass of torch.nn.Module, without an objective", repr(key))

@@ -128,7 +128,7 @@ def _failed(worker: _Worker, ended: bool, timeout: float) -> dict:
     return {"network": worker.job["network"], "error": error}
 
 
-def checked(timeout: float, jobs: int | None, n_resamples: int, progress: bool) -> tuple[float, int]:
+def limits(timeout: float, jobs: int | None, n_resamples: int, progress: bool) -> tuple[float, int]:
     """The timeout, and the jobs at a time: as many as cores that this process may use, unless told."""
     check_draws("n_resamples", n_resamples)
     check_flag("progress", progress)
