@@ -198,7 +198,9 @@ def test_the_calibrator_is_kept_where_nobody_reads_the_table(csv, monkeypatch):
         raise BrokenPipeError
 
     monkeypatch.setattr("calibkit.cli.calibrate._compare", closed)
-    main(["calibrate", "mine.csv", "--kind", "logits", "--out", "mine.npz"])
+    with open("said.txt", "w") as output:  # which `main` turns to the null device
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(["calibrate", "mine.csv", "--kind", "logits", "--out", "mine.npz"]) == 1
     assert load_calibrator("mine.npz").classes == tuple(CLASSES)
 
 
