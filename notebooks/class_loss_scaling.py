@@ -311,7 +311,8 @@ errors = {
 errors = pd.DataFrame(errors)
 
 panels = {"one temperature": errors["TS"], "one temperature per class": errors["CTS"]}
-figure = dumbbells(panels, list(THREE), xlabel="test ECE (%)")
+looks = (plots.BLACK, plots.SKY, plots.color_of("CLS"))
+figure = dumbbells(panels, list(THREE), xlabel="test ECE (%)", colors=looks)
 figure.axes[0].set(xscale="linear", xlim=(0, None))
 plt.show()
 
@@ -824,10 +825,12 @@ _, panels = plt.subplots(2, 3, figsize=(7, 4.2))
 unused.remove()
 for ax, letter, column in zip((axes[0], axes[2], axes[3]), "acd", toy, strict=True):
     ax.plot(toy[column].to_numpy(), color=plots.BLACK)
-    for mark, epoch in {"A": a, "B": b}.items():
+    below = (4, 4) if letter == "c" else (3, -11)  # where no curve passes
+    for mark, epoch, offset in (("A", a, (2, 5)), ("B", b, below)):
         at = epoch, toy[column][epoch]
         ax.plot(*at, "o", color=plots.RED)
-        ax.annotate(mark, at, xytext=(4, 4), textcoords="offset points")
+        ax.annotate(mark, at, xytext=offset, textcoords="offset points")
+    ax.margins(y=0.15)
     ax.set(title=f"({letter}) {column}")
 for k, curve in enumerate(by_class.T):
     axes[1].plot(curve, color=plots.RED if k in worst else plots.GREY, linewidth=1)
@@ -865,7 +868,8 @@ _, axes = plt.subplots(1, 2, figsize=(7, 2.8), sharey=True)
 for ax, column in zip(axes, toy.columns[:2], strict=True):
     for (name, path), color in zip(paths.items(), plots.COLORS, strict=False):
         points, every = (path[column], path["ECE (%)"]), max(1, len(path) // 30)
-        label = f"{name}: {np.corrcoef(*points)[0, 1]:+.2f}"
+        r = f"{np.corrcoef(*points)[0, 1]:+.2f}".replace("-", "−")
+        label = f"{name}: {r}"
         ax.plot(*points, ".", color=color, markevery=every, label=label)
     ax.set(xlabel=f"{column} (nats)")
     ax.legend()
@@ -1070,7 +1074,9 @@ cells = optimiser_stops.printed_replayed_exact(NAMED, OBJECTIVES, NETWORKS)
 four = cells[cells["loss"].isin(list(OBJECTIVES)[:4])]
 four = four.set_index(["calibrator", "loss"])
 panels = {name.replace(" ", "\n"): four[four["network"] == name] for name in NETWORKS}
-dumbbells(panels, ["printed", "replay", "exact"], xlabel="test ECE (%)")
+looks = (plots.BLACK, plots.PURPLE, plots.BLUE)
+columns = ["printed", "replay", "exact"]
+dumbbells(panels, columns, xlabel="test ECE (%)", colors=looks)
 plt.show()
 
 # %% [markdown]

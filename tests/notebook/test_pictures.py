@@ -134,6 +134,12 @@ def test_each_column_is_a_mark_and_a_line_joins_the_ends():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["printed", "replay", "exact"]
 
 
+def test_what_has_a_colour_elsewhere_keeps_it():
+    ax = dumbbells({"one": TABLE}, ["printed", "exact"], colors=["C1", "C2"]).axes[0]
+    assert [line.get_color() for line in ax.lines] == ["C1", "C2"]
+    assert [line.get_marker() for line in ax.lines] == [mark["marker"] for mark in MARKS[:2]]
+
+
 def test_groups_lie_apart_and_the_first_row_is_on_top():
     ax = dumbbells({"one": TABLE}, ["printed"]).axes[0]
     first, second, third = ax.lines[0].get_ydata()
@@ -183,6 +189,7 @@ def test_what_cannot_be_drawn_is_refused_before_a_figure_is_made(path):
         (lambda: temperature_figures.twice([0.0, 1.0], [1.0, 1.0]), "y"),
         (lambda: dumbbells({"a": TABLE, "b": TABLE[:2]}, ["printed"]), "panels"),
         (lambda: dumbbells({"a": TABLE}, []), "columns"),
+        (lambda: dumbbells({"a": TABLE}, ["printed"], colors=["C1", "C2"]), "colors"),
         (lambda: maps({}, NAMES), "networks", "at least one"),
         (lambda: maps({"CE": path}, NAMES[:3]), "names", "at least 12, one a class"),
     ):

@@ -20,19 +20,25 @@ MARKS = (
 )
 
 
-def dumbbells(panels: Mapping[str, pd.DataFrame], columns: Sequence[str], *, xlabel: str = "") -> Figure:
+def dumbbells(
+    panels: Mapping[str, pd.DataFrame], columns: Sequence[str], *, xlabel: str = "", colors: Sequence[str] = ()
+) -> Figure:
     """A panel side by side for each table, by its title, a row for each of its rows, a mark for each of the columns.
 
     The tables have the same index, of one level, or of a group and a name in it. The up to three columns are of
     positive numbers; a line joins the lowest and the highest, and NaN is not drawn. The axis is logarithmic and the
-    same for all panels. ValueError tells of no panel, of different rows, of more columns than marks.
+    same for all panels. ``colors``, one a column, are for what has a colour in other figures, too. ValueError tells of
+    no panel, of different rows, of more columns than marks, of another number of colours.
     """
     if not 0 < len(columns) <= len(MARKS):
         raise expected("columns", f"1 to {len(MARKS)} names", columns)
+    if len(colors) not in (0, len(columns)):
+        raise expected("colors", f"{len(columns)} colours, or none", colors)
     indices = [table.index for table in panels.values()]
     if not indices or not all(index.equals(indices[0]) for index in indices):
         raise expected("panels", "at least one table, all with the same rows", list(panels))
     y, names = _rows(indices[0])
+    own = [mark["color"] for mark in MARKS]
     figure, axes = plt.subplots(
         1, len(panels), figsize=(7, 1.2 + 0.19 * (y[-1] + 1)), sharex=True, sharey=True, squeeze=False
     )
@@ -40,8 +46,8 @@ def dumbbells(panels: Mapping[str, pd.DataFrame], columns: Sequence[str], *, xla
         values = table[list(columns)].to_numpy(float)
         known = np.isfinite(values).any(axis=1)
         ax.hlines(y[known], np.nanmin(values[known], axis=1), np.nanmax(values[known], axis=1), color=plots.GREY)
-        for column, mark in zip(columns, MARKS, strict=False):
-            ax.plot(table[column], y, linestyle="none", label=column, **mark)
+        for column, mark, color in zip(columns, MARKS, colors or own, strict=False):
+            ax.plot(table[column], y, linestyle="none", label=column, **mark | {"color": color})
         ax.set(title=title, xlabel=xlabel, xscale="log")
     low, high = axes[0, 0].get_xlim()
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= tick <= high]
