@@ -37,6 +37,17 @@ def page(tmp_path, *cells, builder="html"):
     return (tmp_path / "out" / f"index.{'html' if builder == 'html' else 'txt'}").read_text(), warnings.getvalue()
 
 
+def test_a_short_label_is_whole_and_what_is_zero_throughout_has_no_sign(tmp_path):
+    labels = ["DenseNet-121", "20 Newsgroups, random split", "m = 0"]
+    cells = ["+0.00 [-0.00, +0.00]", "-0.00 [-0.04, +0.04]", "+1.00 [+0.00, +2.00]"]
+    html, _ = page(tmp_path, returned(table(pd.DataFrame({"ECE": cells}, labels), "One", "tbl-one")))
+    assert re.findall(r'<th class="whole" scope="row">(.*?)</th>|<th scope="row" class="whole">(.*?)</th>', html) == [
+        ("", "DenseNet-121"), ("", "m\xa0=\xa00")
+    ]  # fmt: skip
+    assert '<th scope="row">20 Newsgroups, random split</th>' in html
+    assert [text for text in ("0.00 [0.00, 0.00]", *cells[1:]) if text.replace("-", "−") not in html] == []
+
+
 def test_tables_are_counted_with_those_of_the_text_and_referred_to(tmp_path):
     html, warnings = page(
         tmp_path,

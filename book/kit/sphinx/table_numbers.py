@@ -17,6 +17,9 @@ from sphinx.writers.html5 import HTML5Translator
 from book.kit.sphinx.directives import parents
 
 START, CAPTION = '<figure class="numbers', "figcaption"  # of what is numbered, if it has a caption
+FULL = "full-width"  # the class of a table that takes the whole page
+WHOLE = {False: 16, True: 12}  # letters of a label that is not broken; fewer where the numbers take all the room
+ZEROS = re.compile(r"[+−](0\.0+) \[[+−]\1,(\s)[+−]\1\]")
 APOSTROPHE = re.compile(r"(?<=[a-z])'(?=s\b)|(?<=s)'(?=\s)")  # as the text around a table has it
 
 
@@ -45,14 +48,32 @@ class NumberedTables(SphinxTransform):
 def made(figure: ElementTree.Element) -> NumberedTable:
     """The node of a table."""
     caption, *body = figure
+    whole = WHOLE[FULL in figure.get("class", "").split()]
     for table in figure.iter("table"):  # letters of its longest label, half of which fit on a line
-        labels = [len(head.text or "") for head in table.iterfind(".//th[@scope='row']")]
-        table.set("style", f"--label: {max(labels, default=0)}")
+        heads = table.findall(".//th[@scope='row']")
+        table.set("style", f"--label: {max((len(head.text or '') for head in heads), default=0)}")
+        for head in heads:
+            if len(head.text or "") <= whole:
+                head.set("class", "whole")
+        for head in table.iter("th"):
+            head.text = head.text and head.text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+        for cell in [*table.iter("td"), *table.iterfind(".//td/span")]:
+            cell.text = cell.text and unsigned(cell.text)
     node = NumberedTable(caption=curled(caption.text), style=figure.get("class"))
     node["names"] = [nodes.fully_normalize_name(name)] if (name := figure.get("data-name")) else []
     text = "".join(ElementTree.tostring(part, "unicode", method="html") for part in body)
     node += nodes.raw("", curled(text), format="html")
     return node
+
+
+def unsigned(text: str) -> str:
+    """The text with no sign where an estimate and its interval are all zero in the digits that are shown.
+
+    Example:
+        >>> unsigned("+0.00 [−0.00, +0.00]"), unsigned("−0.00 [−0.04, +0.04]")
+        ('0.00 [0.00, 0.00]', '−0.00 [−0.04, +0.04]')
+    """
+    return ZEROS.sub(r"\1 [\1,\2\1]", text)
 
 
 def curled(text: str | None) -> str:
