@@ -914,7 +914,7 @@ plt.show()
 
 # %% tags=["hide-input"]
 paper_table = partial(paper_tables.paper_table, "class_temperature_scaling")
-caption = "CTS, Table I: test ECE before calibration, after one temperature and after CTS, in percent"
+caption = "CTS, Table I: test ECE after CTS, before calibration and after one temperature, in percent"
 paper_table("I", "method", caption, "tbl-cts-1")
 
 # %% [markdown]

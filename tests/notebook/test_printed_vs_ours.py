@@ -22,6 +22,7 @@ def test_our_own_number_comes_first_then_that_of_others_then_a_stand_ins():
         ({"ours": 2.04, "printed": "2.000"}, "2.040"),  # as many decimals as are printed
         ({"ours": 2.04, "printed": "2"}, "2"),
         ({"stand_in_value": 5.6}, "(5.6)"),
+        ({"stand_in_value": -0.04}, "(0.0)"),  # a zero has no sign
         ({"ours": 1.0, "elsewhere": 2.0, "stand_in_value": 3.0}, "1.0"),
         ({"elsewhere": 2.0, "stand_in_value": 3.0}, "[2.0]"),
     ):

@@ -127,7 +127,7 @@ def number_of_ours(row: pd.Series) -> str:
     decimals = len(row["printed"].partition(".")[2])
     for name, shown_as in (("ours", "{}"), ("elsewhere", "[{}]"), ("stand_in_value", "({})")):
         if not pd.isna(row[name]):
-            return shown_as.format(f"{row[name]:.{decimals}f}")
+            return shown_as.format(f"{row[name]:z.{decimals}f}")
     return ""
 
 
