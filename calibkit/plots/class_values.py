@@ -71,13 +71,14 @@ def label_points(ax: Axes, x: np.ndarray, y: np.ndarray, names: Sequence[str], *
     scale, halo = ax.figure.dpi / 72, [withStroke(linewidth=2, foreground=paper())]
     taken = [Bbox.from_bounds(x - 2.5 * scale, y - 2.5 * scale, 5 * scale, 5 * scale) for x, y in points]
     frame = ax.get_window_extent()
-    for name, at in zip(names, zip(x, y, strict=True), strict=True):
+    for i, (name, at) in enumerate(zip(names, zip(x, y, strict=True), strict=True)):
+        others = taken[:i] + taken[i + 1 :]
         text = ax.annotate(name, at, xytext=(0, 0), textcoords="offset points", fontsize=7.5, path_effects=halo)
         for right, up, ha, va in _SIDES[4:] + _SIDES[:4] if crosses else _SIDES:
             text.set(position=(right, up), ha=ha, va=va)
             box = text.get_window_extent()
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and box.padded(2 * scale, 0).count_overlaps(taken) == 0:
+            if inside and box.padded(4 * scale, 0).count_overlaps(others) == 0:
                 taken.append(box)
                 break
         else:
@@ -131,8 +132,11 @@ def class_temperatures(
     if class_accuracy is not None:
         if (shape := tuple(np.shape(class_accuracy))) != values.shape:
             raise expected("class_accuracy", f"of shape {values.shape}, one a class", f"shape {shape}")
-        ax = class_scatter(class_accuracy, values, ax=ax, names=names, reference=reference, color=RED)
-        ax.set_ylabel(_said(reference, "\n"))
+        names = None if names is None else class_names(names, len(values))
+        ax = class_scatter(class_accuracy, values, ax=ax, reference=reference, color=RED)
+        ax.set_ylabel(_said(reference, "\n"))  # before the names: it takes room, and moves the points together
+        if names:
+            label_points(ax, *(to_tensor("values", a).cpu().numpy() for a in (class_accuracy, values)), names)
         return ax
     names, order = class_names(names, len(values)), np.argsort(values, kind="stable")
     return _in_order(values[order], [names[k] for k in order], ax, reference)
