@@ -40,14 +40,14 @@ class Need(NamedTuple):
 
 
 #: That PTS takes 330 + 1.3 K was measured: 100 microseconds and 0.4 for each class where ``trial.WORK`` is a minute; so
-#: were the 10 K of the order-preserving map and the 25 K of GP calibration.
+#: were the 10 K of the increasing map and the 25 K of GP calibration.
 #: The numbers of samples are those of the page "Which method?", which says where they come from.
 NEEDS: dict[str, Need] = {
     "identity": Need("none", lambda k: 0, lambda k: 0),
     "temperature_scaling": Need("temperature scaling", lambda k: 1, lambda k: 50),
     "ets": Need("ensemble temperature scaling", lambda k: 3, lambda k: 500),
     "pts": Need("parameterized temperature scaling", lambda k: 91, lambda k: 5000, lambda k: 330 + 1.3 * k),
-    "order_preserving": Need("order-preserving map", lambda k: 10, lambda k: 1000, lambda k: 10 * k),
+    "order_preserving": Need("increasing map", lambda k: 10, lambda k: 1000, lambda k: 10 * k),
     "gp_calibration": Need("GP calibration", lambda k: 24, lambda k: 1000, lambda k: 25 * k),
     "class_temperature_scaling:nll": Need("class temperatures by NLL", lambda k: k, lambda k: 300 * k),
     "class_temperature_scaling": Need("class temperatures by ECE", lambda k: k, lambda k: 300 * k, lambda k: 20 * k),

@@ -89,7 +89,7 @@ def test_one_temperature_under_another_name_is_not_told_apart(mine):
 def test_a_method_that_changes_predictions_on_one_network_is_of_the_kind_that_may(mine):
     small, twenty = (judge_on(network, "mine.py:Other", n_resamples=20) for network in SMALL)
     assert small.keeps and not twenty.keeps and twenty.changed > 0.5
-    assert "that keeps every prediction, order-preserving map: " in verdict([small])
+    assert "that keeps every prediction, increasing map: " in verdict([small])
     assert "that may change predictions, GP calibration: higher NLL, ECE and Brier score" in verdict([twenty])
     assert all(RIVALS[False] in row.less for row in (small, twenty))
     assert "that may change predictions, GP calibration: " in (said := verdict([small, twenty]))

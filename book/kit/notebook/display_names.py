@@ -42,7 +42,7 @@ METHODS = {
     **{"pts": "PTS", "neural_clamping": "NC", "vector_scaling": "VS", "matrix_scaling": "MS", "ms_odir": "MS-ODIR"},
     **{"dir_odir": "Dir-ODIR", "histogram_binning": "histogram binning", "isotonic": "isotonic", "spline": "spline"},
     **{"structured_vector_scaling": "structured VS", "structured_matrix_scaling": "structured MS"},
-    **{"order_preserving": "order-preserving", "prior_correction": "prior correction"},
+    **{"order_preserving": "increasing map", "prior_correction": "prior correction"},
     "gp_calibration": "GP calibration",
     **{"temperature_scaling grid=0.001:ece": "TS-ECE, step 0.001"},
     **{"class_loss_scaling": "CLS", "class_balanced": "class-balanced", "nll": "NLL"},

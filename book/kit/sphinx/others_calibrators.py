@@ -20,7 +20,7 @@ KINDS = ("networks of the paper", "other networks")
 MANY = ("imagenet", "cars", "cub200")  # 196 classes to 1,000
 #: What the files call a method that the book has no name for.
 THEIRS = {
-    **{"gp": "GP calibration", "diag": "order-preserving (DIAG)", "lece": "LECE", "ts_lece": "TS + LECE", "dec": "DEC"},
+    **{"gp": "GP calibration", "diag": "increasing map (DIAG)", "lece": "LECE", "ts_lece": "TS + LECE", "dec": "DEC"},
     **{"ec": "EC", "enir": "ENIR", "imax": "IMax", "bbq": "BBQ", "dirichlet": "Dirichlet", CLS: "TS + CLS"},
     **{"scaling_binning": "ScaBin", "soft_binning": "SoftBin"},
 }
