@@ -685,10 +685,11 @@ data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {mea
 #
 # The Tiny-ImageNet rows of the paper may have been chosen on the test images. The paper follows the setup of
 # [a public repository](https://github.com/torrvision/focal_calibration), whose `evaluate.py` reads `split='val'` both to fit and to test on this
-# data set. That of the paper's own repository does the same. The paper does not say how it ran.
+# data set. That of the paper's own repository does the same. But {cite:t}`liu2022devil` describe this setup with validation images
+# from the training set, and the paper does not say how it ran.
 #
 # We can measure what such a choice does. Our networks for twenty classes of Tiny-ImageNet have fifty images per class to fit on and
-# fifty others to test on. {numref}`tbl-cts-tiny` fits every method on the one and on the other.
+# fifty to test on. {numref}`tbl-cts-tiny` fits on either.
 
 # %% tags=["hide-input", "nbval-check-output"]
 losses = ["cross_entropy", "label_smoothing", "mbls"]
