@@ -1112,9 +1112,9 @@ table(
 # The paper sweeps $\lambda$ from 0.001 to 10 in steps of 0.001 and $\gamma$ from 0.01 to 5 in steps of 0.01, and takes
 # the values with the lowest ECE on the calibration images. All pairs are 5 million. We sweep $\gamma$ over five values in $[0, 1]$, the
 # range of the paper's Figure 2, then $\lambda$ over 0.001, 0.01 and 0.1 at the best $\gamma$. So $\gamma = 0$ can be chosen here, and not there.
-# If [P9] means its sum over all images, only the smallest of our $\lambda$ lies in the paper's range. With a mean, as in its code, all do.
+# If [P9] means its sum over all images, only the smallest of our $\lambda$ lies in the paper's range. With a mean, as in its code, all do, and the range goes on to 10.
 #
-# The paper's figure has ECE, training loss and entropy for its three networks, with $\gamma$ in steps of 0.05. (The text names two of them.)
+# The paper's figure has ECE, training loss and entropy for its three networks, with $\gamma$ in steps of 0.05.
 # {numref}`fig-nc-gamma-cifar` is that figure on our networks for CIFAR-100, in steps of 0.25 and without the training loss, which was not
 # recorded. {numref}`fig-nc-gamma` has the training loss, on this notebook's own network.
 
