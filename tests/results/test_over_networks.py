@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cells_and_pages import chapter, says
-from counted_differences import TS_ECE, left_out, of_losses
+from counted_differences import TS_ECE, left_out, of_losses, words
 from scipy import stats
 from scipy.special import softmax
 
@@ -190,3 +190,18 @@ def test_the_printed_lead_over_cross_entropy_with_a_temperature(paper, table, sa
     ahead, digits = lead[lead > 0], 1 if paper == "mbls" else 2
     assert (len(ahead), len(lead)) == ((4, 6) if paper == "mbls" else (5, 5))
     assert f"by {ahead.min():.{digits}f} to {ahead.max():.{digits}f} points" in said and said in chapter(paper)
+
+
+def test_acls_and_one_temperature_where_it_is_not_clear():
+    """On CIFAR-100, and under the shift of CamVid, where a temperature does nothing."""
+    of_acls = {"base": TS, "base_loss": "cross_entropy", "loss": "acls", "method": "identity"}
+    found = {metric: words(**of_acls, metric=metric, dataset="cifar100").tolist() for metric in ("ece", "nll")}
+    assert found == {"ece": ["not decided"] * 3, "nll": ["does not hold"] * 3}
+    assert "three networks for CIFAR-100 that is not clear in ECE, and clear in NLL" in chapter("acls")
+    for of in ({"base": "identity", "method": TS, "loss": "cross_entropy"}, of_acls):
+        assert words(**of, metric="ece", dataset="camvid").tolist() == ["not decided"]
+    camvid = load("ours").query("dataset == 'camvid' and metric == 'ece' and source == 'ours'")
+    camvid = camvid.set_index(["loss", "method"])["value"].sort_index()
+    plain, scaled = (camvid["cross_entropy", method] for method in ("identity", TS))
+    assert abs(scaled - plain) < 0.0005 and camvid["acls", "identity"] < scaled
+    assert "there a temperature changes next to nothing, and the ECE of ACLS is lower, not clearly" in chapter("acls")
