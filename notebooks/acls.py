@@ -653,8 +653,7 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 # What the code follows fails both, too, but its first term stops the drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull back samples that are further out than about $m$, right or wrong, and inside
-# it both are silent. They differ in how hard they pull ({numref}`tbl-acls-spared`). On our ResNet-20 that makes no clear difference to the ECE at a margin of 6, and
-# on both ResNet-8s for CIFAR-10 ACLS is clearly lower ({numref}`tbl-comparison-accurate`). On text it is clearly higher ({numref}`tbl-mbls-news`).
+# it both are silent. They differ in how hard they pull ({numref}`tbl-acls-spared`). Which of the two has the lower ECE depends on the network.
 #
 # **Compare with the cheap alternative.** The right margin depends on the accuracy.
 # If you have held-out images, you can fit one temperature to a network trained with cross-entropy, and on all four of our networks

@@ -595,7 +595,7 @@ package, with tanh units, gives them temperatures of their own, more than {int(v
 # We did not have the paper's own logits for it, which are public.
 # On balanced CIFAR-10 the gain is 0.2 points, with the same sign on all seven networks.
 #
-# Two things limit the rest of the evidence. As they were run, ETS and PTS are plain temperature scaling. And in the rows of TS and CTS
+# Two things limit the rest. As they were run, ETS and PTS are plain temperature scaling. And in the rows of TS and CTS
 # the two rivals were not at their optimum. On balanced data that made them look better, and LS on CIFAR-10-LT worse.
 #
 # - **Compare with the simplest correction of what is known to be wrong.** If you know that the class frequencies differ, correct

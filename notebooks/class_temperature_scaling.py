@@ -683,10 +683,9 @@ data CTS is below the fine grid on {(balanced_left["value"] < 0).sum()}, by {mea
 # (sec-cts-tiny)=
 # ## What choosing on test images would do
 #
-# The Tiny-ImageNet rows of the paper may have been chosen on the test images. The paper follows the setup of
-# [a public repository](https://github.com/torrvision/focal_calibration), whose `evaluate.py` reads `split='val'` both to fit and to test on this
-# data set. That of the paper's own repository does the same. But {cite:t}`liu2022devil` describe this setup with validation images
-# from the training set, and the paper does not say how it ran.
+# The Tiny-ImageNet rows of the paper may have been chosen on the test images. In
+# [the repository](https://github.com/torrvision/focal_calibration) whose setup it follows, and in its own, `evaluate.py` reads `split='val'`
+# both to fit and to test. {cite:t}`liu2022devil` describe that setup with validation images from the training set, and the paper does not say.
 #
 # We can measure what such a choice does. Our networks for twenty classes of Tiny-ImageNet have fifty images per class to fit on and
 # fifty to test on. {numref}`tbl-cts-tiny` fits on either.

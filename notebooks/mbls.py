@@ -25,13 +25,12 @@
 # that of cross-entropy on seven of the nine: {ours}`ece cifar10 resnet20 mbls | identity` against
 # {ours}`ece cifar10 resnet20 identity` with a ResNet-20 on CIFAR-10, and {ours}`ece cifar10 resnet50 mbls | identity`
 # against {ours}`ece cifar10 resnet50 identity` with the paper's ResNet-50, trained once for 20 of 350 epochs. Against the
-# focal loss it is clearly lower, averaged over five networks, and against label smoothing, averaged over the four networks
-# for CIFAR-10 with both losses. Over all nine that hangs on a few of them.
+# focal loss it is clearly lower, averaged over five networks, and against label smoothing over the four networks for CIFAR-10. Over all nine that hangs on a few of them.
 # Against a margin of 0 the ECE is lower on five of the six networks that have both, clearly on
 # average and on three: two ResNet-8s for CIFAR-10 and one for CIFAR-100. The NLL is lower on four, clearly on the two for CIFAR-10.
 # On {ref}`text <sec-mbls-news>` we see no clear gain over one temperature in ECE, and a higher NLL.
 #
-# **Do this:** train with cross-entropy and fit one temperature. With 500 held-out samples it mostly has the lower ECE, with 100 the lower NLL ({numref}`tbl-mbls-heldout`). If you can hold out none, a margin is a bet: with margins of 2 and 15 instead of 6 the ECE of the ResNet-20 is {ours}`ece cifar10 resnet20 mbls margin=2 | identity` and {ours}`ece cifar10 resnet20 mbls margin=15 | identity`, one training each.
+# **Do this:** train with cross-entropy and fit one temperature. With 500 held-out samples it mostly has the lower ECE, with 100 the lower NLL ({numref}`tbl-mbls-heldout`). If you can hold out none, a margin is a bet: with margins of 2 and 15 the ECE of the ResNet-20 is {ours}`ece cifar10 resnet20 mbls margin=2 | identity` and {ours}`ece cifar10 resnet20 mbls margin=15 | identity`, one training each.
 # ```
 
 # %% tags=["parameters"]

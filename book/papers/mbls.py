@@ -24,8 +24,8 @@ Without any temperature its ECE is lower than that of cross-entropy on seven of 
 and {ours}`ece cifar10 resnet50 mbls | identity` against {ours}`ece cifar10 resnet50 identity` with the paper's
 ResNet-50, trained once and for 20 of 350 epochs. With one temperature, cross-entropy has
 {ours}`ece cifar10 resnet20 temperature_scaling` and {ours}`ece cifar10 resnet50 temperature_scaling`.
-Against the focal loss it is clearly lower, averaged over five networks, and against label smoothing, averaged
-over the four networks for CIFAR-10 with both losses. Over all nine that hangs on a few of them.
+Against the focal loss it is clearly lower, averaged over five networks, and against label smoothing
+over the four networks for CIFAR-10. Over all nine that hangs on a few of them.
 Against a margin of 0 its ECE is lower on five of the six networks that have both,
 clearly on average and on three: two ResNet-8s for CIFAR-10 and one for CIFAR-100. Its NLL is lower on four, clearly on
 the two for CIFAR-10.
