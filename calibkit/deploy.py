@@ -159,8 +159,9 @@ class Calibration(nn.Module):
             if not one and _show_probs(rows):
                 raise expected("model", "a network that gives logits, from before the softmax", PROBABILITIES)
             probs = self._calibrator()._probs(z if self.given.get("floor") is None else z.log_softmax(1))
+            probs = probs.to(self.dtype or given)  # which may make ties
             probs = first_by_logits(probs, rows) if self.kind.keeps_predictions else probs
-        probs = probs.view(images.shape).movedim(-1, 1).to(self.dtype or given)
+        probs = probs.view(images.shape).movedim(-1, 1)
         return probs[:, 1].view(logits.shape) if one else probs
 
     def _is_one_column(self, logits: Tensor) -> bool:

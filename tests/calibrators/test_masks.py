@@ -74,6 +74,18 @@ def test_predictions_are_kept_where_logits_are_nearer_than_rounding(name):
     assert given(torch.from_numpy(near)).argmax(1).tolist() == near.argmax(1).tolist()
 
 
+def test_predictions_are_kept_where_float32_rounds_what_was_computed_in_float64():
+    """Three logits within 2e-8 of each other, by a map of one's own that asks for float64."""
+
+    class Exact(CALIBRATORS["temperature_scaling"]):
+        looks_up = True
+
+    fitted = Exact().fit(*masked(-50.0, np.float32))
+    near = torch.tensor([[1e-8, 0.0, 2e-8, -1.0, -1.0, -1.0], [0.0, 3e-9, 0.0, -1.0, -1.0, -1.0]])
+    probs = CalibratedModel(torch.nn.Identity(), fitted)(near)
+    assert probs.dtype == torch.float32 and probs.argmax(1).tolist() == [2, 1]
+
+
 def test_a_label_on_a_class_masked_by_the_lowest_number():
     """As it was found: a tenth of the predictions stayed, those of class 0. The temperature is a bound, and said so."""
     rng = np.random.default_rng(0)
