@@ -1,7 +1,8 @@
 r"""How calibrators are fitted: searches and descents that find the optimum of an objective on held-out logits.
 
 - ``base``: what every calibrator has; ``file_header``: which class wrote a file,
-- ``temperature``: one number, exactly; ``grid`` and ``greedy``: temperatures of lowest ECE,
+- ``temperature``: one number, exactly, and ``softmax_at`` any, also beside masked classes; ``grid`` and ``greedy``:
+  temperatures of lowest ECE,
 - ``smooth``: any parameters by L-BFGS (``lbfgs``), the fixed point of an adaptive objective, and no fit that ends worse
   than the network as it is,
 - ``affine`` (the map and its penalty), ``affine_metric`` (well-conditioned coordinates for it), ``affine_fit`` (its

@@ -51,7 +51,7 @@ class Fitted:
     fractions: ClassVar[tuple[str, ...]] = ()
     keeps_predictions: ClassVar[bool] = False
     signed: bool = False
-    #: Whether probabilities are looked up among fitted ones, which float32 may not tell apart next to 1.
+    #: Whether what is deployed computes in float64: float32 does not tell apart what it looks up, or is off by 1e-6.
     looks_up: ClassVar[bool] = False
 
     def __init__(self) -> None:
