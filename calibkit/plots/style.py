@@ -9,12 +9,15 @@ from __future__ import annotations
 import io
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
 from typing import Any
 from zlib import crc32
+
+import numpy as np
 
 from calibkit._checks import check_flag, expected, to_array
 from calibkit._extras import needs
@@ -31,6 +34,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
 )
 GREY = "#999999"
 LARGEST = 600  # inches of a picture: what the libraries behind matplotlib draw is at most 65,535 dots wide
+LACKS = "Glyph .* missing"  # how a warning of matplotlib begins, of a letter that the font does not have
 COLORS = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
 
 #: On dark paper the two darkest colours are lighter; the others have contrast enough on both.
@@ -123,7 +127,8 @@ def svg(
     """What ``draw`` draws into an empty Figure, as ``<svg>``: the same input gives the same text.
 
     Args:
-        draw: is called with the Figure.
+        draw: is called with the Figure; once more, with another, if the font lacks a letter. That text stays text then,
+            which the reader's program draws.
         size: of the Figure, inches.
         alt: what is seen, in words.
         dark: on dark paper; see :func:`styled`.
@@ -146,13 +151,24 @@ def svg(
             raise expected(of, "text", repr(words))
     alt = drawable(alt)
     name = f"f{crc32(f'{alt}{dark}'.encode()):08x}"
-    with styled(dark=dark), mpl.rc_context({"svg.hashsalt": name}):
-        figure, stream = Figure(figsize=tuple(inches), layout="constrained"), io.StringIO()
-        draw(figure)
-        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    with styled(dark=dark), mpl.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("error", LACKS)
+        try:
+            text = _drawn(draw, inches)
+        except UserWarning:  # the reader's program has fonts of its own
+            warnings.filterwarnings("ignore", LACKS)
+            mpl.rcParams["svg.fonttype"] = "none"
+            text = _drawn(draw, inches)
     classes = f' class="{css}"' if css else ""
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", stream.getvalue())  # ids are those of no other figure
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)  # ids are those of no other figure
     return text[text.index("<svg ") :].replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}"{classes} ', 1)
+
+
+def _drawn(draw: Callable[[Figure], object], inches: np.ndarray) -> str:
+    figure, stream = Figure(figsize=tuple(inches), layout="constrained"), io.StringIO()
+    draw(figure)
+    figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return stream.getvalue()
 
 
 def is_dark() -> bool:

@@ -115,3 +115,15 @@ def test_words_of_a_picture_that_no_file_can_hold():
 
 def test_every_font_is_there_so_matplotlib_does_not_complain():
     assert set(STYLE["font.family"]) <= set(font_manager.get_font_names())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_letter_that_the_font_lacks_is_left_to_the_reader(monkeypatch):
+    """As text, and not as a box; a name in Latin letters is drawn, and so looks the same everywhere."""
+    monkeypatch.setitem(STYLE, "font.family", ["DejaVu Sans"])
+
+    def labelled(name):
+        return plots.svg(lambda figure: figure.subplots().set_yticks([0.5], [name]), (3, 2), "classes")
+
+    assert ">日本語</text>" in labelled("日本語")
+    assert "<text" not in labelled("Straße")
