@@ -57,7 +57,8 @@ def opened(path: Path, names: Collection[str], text: Text = lambda _: ()) -> Any
         raise expected("source", FILES, repr(str(path)))
     if not arrays:
         some = ", ".join(list(names)[:4])
-        raise expected("source", f"{FILES} with arrays named {some}", f"none of them in {str(path)!r}")
+        wanted = f"{FILES} with arrays named {some}, or val_ or test_ before it"
+        raise expected("source", wanted, f"none of them in {str(path)!r}")
     return arrays
 
 

@@ -124,3 +124,19 @@ def test_decimal_commas_between_tabs_and_signs_that_are_none(tmp_path):
     path.write_text("logit_cat\tlogit_dog\tlabel\n0.5\t\u22121.25\tcat\n2.0\t3.5\tdog\n")
     with pytest.raises(ValueError, match="in the column 'logit_dog', row 1; a number is written as -0.5 or 5e-1"):
         read(path)
+
+
+def test_arrays_of_two_splits_by_savez(arrays, tmp_path):
+    """Under the names of the guide, in half precision; and other names are told what would be read."""
+    z, y = arrays["logits"].astype(np.float16), arrays["labels"]
+    probs = np.exp(arrays["logits"])
+    probs /= probs.sum(1, keepdims=True)
+    for name, outputs in (("logits", z), ("probs", probs)):
+        given = {f"val_{name}": outputs[:40], "val_labels": y[:40], f"test_{name}": outputs[40:], "test_labels": y[40:]}
+        np.savez(tmp_path / f"{name}.npz", **given)
+        found = read(tmp_path / f"{name}.npz")
+        np.testing.assert_array_equal(found.test.labels, y[40:])
+        np.testing.assert_array_equal(found.val.outputs, outputs[:40])
+    np.savez(tmp_path / "odd.npz", z_val=z[:40], y_val=y[:40])
+    with pytest.raises(ValueError, match="arrays named logits, probs, .*, or val_ or test_ before it, but got none"):
+        read(tmp_path / "odd.npz")
