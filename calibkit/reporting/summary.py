@@ -89,6 +89,11 @@ def near(report: Report) -> tuple[str, ...]:
             found.append(f"Not clearly worse by NLL: {'; '.join(tied[:4])}{more}.")
         else:
             found.append("By NLL it is better, beyond chance, than each of the others that these data allow.")
+    if compared is not None and report.choice.sure != "none" and key != "identity":
+        for metric, text in (("brier", "Brier score"), ("ece", "ECE")):
+            if _apart(compared, ["identity"], key, metric, -1):
+                numbers = [format(report.metrics[when][metric].value, ".4f") for when in ("before", "after")]
+                found.append(f"The network as it is has the lower {text}, beyond chance: {' against '.join(numbers)}.")
     off = stay_off(report.probs["after"], trial.judged.labels, trial.judged.groups, report.diagnosed.classes)
     if off:
         found.append(f"Predictions that {'are' if key == 'identity' else 'stay'} off: {'; '.join(off)}.")
