@@ -209,8 +209,7 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
     check_bins(args.bins)
     given = read_source(args, args.labels)
     if has_many(given):
-        parts = [part.labels for part in (given.val, given.test) if part is not None and part.labels is not None]
-        n_labels = max(math.prod(labels.shape[1:]) for labels in parts)  # of one split or of both
+        n_labels = max(np.shape(part.labels)[-1] for part in given.parts if np.ndim(part.labels) == 2)
         raise expected("source", "of one label a sample", f"{n_labels} labels; `calibkit report` takes several")
     found = diagnose(given)
     for finding in found.findings:

@@ -55,6 +55,11 @@ class Given:
     told: tuple[str, ...] = ()
     others: DataFrame | None = None
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What there is of the two."""
+        return (self.val,) if self.test is None else (self.val, self.test)
+
 
 def read(
     source: Source,
@@ -121,14 +126,16 @@ def read(
             if (asked := getattr(columns, what)) is not None:
                 raise expected(what, "None beside what is no table and has no columns", repr(asked))
     if not _is_whole(held):
-        found = _of_outputs(held, beside, labelled)
-    elif beside is not None and not _is_whole(beside):
+        if beside is None and labelled:
+            want = "given beside an array of outputs, as an array or the path of an .npy file"
+            raise expected("labels", want, "None")
+        held, beside = {"outputs": _array("source", held), "labels": beside}, None
+    if beside is not None and not _is_whole(beside):
         want = "a test set with labels of its own, or None, beside arrays by name or a table, which hold theirs"
         raise expected("labels", want, type(beside).__name__)
-    else:
-        found = _one(held, columns, kind, known, labelled)
-        if beside is not None:
-            found = _two(found, _one(beside, columns, kind or found.kind, (found.classes, None), labelled))
+    found = _one(held, columns, kind, known, labelled)
+    if beside is not None:
+        found = _two(found, _one(beside, columns, kind or found.kind, (found.classes, None), labelled))
     said, told = kind or found.kind, found.told
     if said is None:
         odd = not {*known[0]} <= {*(found.classes or known[0])}  # `apply` will refuse these by their names
@@ -225,19 +232,13 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
     return Found(tuple(parts), kind or _agreed(*shown), told=tuple(told))
 
 
-def _of_outputs(held: Any, labels: Any, labelled: bool) -> Found:
-    """An array of outputs, with labels beside it."""
-    if labels is None and labelled:
-        raise expected("labels", "given beside an array of outputs, as an array or the path of an .npy file", "None")
-    part = Part(_array("source", held), None if labels is None else _array("labels", labels))
-    return Found((part,), kind_of(part.outputs))
-
-
 def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:
     """The kind that a calibrator was ``fitted`` to; ValueError of none, and of what as many logits are hardly ever."""
     if fitted is None:
         for x in outputs:  # of numbers that are not there nothing can be told
-            _check_numbers(x)
+            if not len(x):
+                raise expected("outputs", "of at least one row", f"shape {x.shape}")
+            check_not_missing("outputs", x)
     numbers = all(x.dtype.kind in "fiu" for x in outputs)
     percent = numbers and all(kind_of(x / 100) == "probabilities" for x in outputs)
     shares = numbers and all(x.shape >= (20,) and bool(((x >= 0) & (x <= 1)).all()) for x in outputs)
@@ -247,12 +248,12 @@ def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:
     return fitted
 
 
-def _check_numbers(outputs: np.ndarray) -> None:
-    """Refuse outputs of no row, or with NaN."""
-    if not len(outputs):
-        raise expected("outputs", "of at least one row", f"shape {outputs.shape}")
-    if outputs.dtype.kind == "f" and len(rows := np.flatnonzero(np.isnan(outputs).reshape(len(outputs), -1).any(1))):
-        raise expected("outputs", "without missing values", f"NaN in row {rows[0]}, from 0")
+def check_not_missing(name: str, outputs: np.ndarray) -> None:
+    """Refuse NaN in outputs (N, ...); the first row that has one is told."""
+    holes = np.isnan(outputs) if outputs.dtype.kind == "f" and outputs.ndim else np.zeros(1)
+    if len(rows := np.unique(np.nonzero(holes)[0])):
+        more = f" and {len(rows) - 1} others" * (len(rows) > 1)
+        raise expected(name, "without missing values", f"NaN in row {rows[0]}, from 0{more}")
 
 
 def _array(name: str, x: object) -> np.ndarray:

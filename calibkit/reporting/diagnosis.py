@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
-from unicodedata import normalize
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from calibkit._checks import (
     to_tensor,
 )
 from calibkit.logits import HeldOut, log_probs
-from calibkit.reading import Given, Kind, Part
+from calibkit.reading import Given, Kind, Part, check_not_missing
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
@@ -66,21 +65,18 @@ def diagnose(given: Given) -> Diagnosed:
     Raises:
         ValueError: numbers that cannot be used: NaN, shapes that do not fit, labels that are no classes.
     """
-    parts = [part for part in (given.val, given.test) if part is not None]
     names: tuple[str, ...] = ("",) if given.test is None else ("validation ", "test ")
-    shapes = [(0, 2) if is_one_column(part.outputs) else np.shape(part.outputs) for part in parts]
-    widths = [shape[-1] if len(shape) == 2 else 0 for shape in shapes]
-    if len(set(widths)) > 1:
-        raise expected("test outputs", f"of shape (M, {widths[0]}) as the validation outputs", f"{widths[1]} columns")
-    outputs = [outputs_of(parts[0], given.kind, names[0])]
-    if given.test is not None:
-        outputs.append(outputs_of(given.test, given.kind, names[1], outputs[0].floor))
-    k = outputs[0].logits.shape[1]
+    outputs: list[Outputs] = []
+    for part, name in zip(given.parts, names, strict=True):
+        outputs.append(outputs_of(part, given.kind, name, outputs[0].floor if outputs else None))
+    k, width = (out.logits.shape[1] for out in (outputs[0], outputs[-1]))
+    if width != k:
+        raise expected("test outputs", f"of shape (M, {k}) as the validation outputs", f"{width} columns")
     named = given.classes if len(given.classes) == k else ()
-    labels, found = _labels(parts, k, named, names)
+    labels, found = _labels(given.parts, k, named, names)
     found = [finding for out in outputs for finding in out.findings] + found
     held = []
-    for part, name, out, numbers in zip(parts, names, outputs, labels, strict=True):
+    for part, name, out, numbers in zip(given.parts, names, outputs, labels, strict=True):
         z, y = check_held_out(out.logits, numbers, (f"{name}logits", f"{name}labels"))
         if given.kind == "logits" and is_one_column(part.outputs):
             check_not_sigmoids(f"{name}logits", z)
@@ -117,24 +113,8 @@ def _whole(y: np.ndarray) -> np.ndarray:
     return y.astype(np.int64) if whole else y
 
 
-def _check_range(y: np.ndarray, k: int, name: str) -> None:
-    """Refuse labels beyond int64, as which they would be others."""
-    if y.dtype.kind in "fu":
-        numbers = y[np.isfinite(y)]
-        numbers = [numbers[np.abs(numbers).argmax()].item()] if len(numbers) else []
-    else:
-        numbers = [number for number in y.reshape(-1).tolist() if isinstance(number, int)]
-    if beyond := [number for number in numbers if not -(2**63) <= number < 2**63]:
-        raise expected(f"{name}labels", f"in [0, {k})", beyond[0])
-
-
-def _alike(name: str) -> str:
-    """What names have in common that look alike."""
-    return normalize("NFKC", name).strip().casefold()
-
-
 def _labels(
-    parts: list[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...]
+    parts: Sequence[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[list[np.ndarray], list[Finding]]:
     """Labels as integers from 0, numbered alike in all parts; and what was found in them."""
     given = [np.atleast_1d(np.asarray(part.labels)) for part in parts]
@@ -146,14 +126,9 @@ def _labels(
     found: list[Finding] = []
     named = False  # of one part the labels are names
     for y, name in zip(given, names, strict=True):
-        if y.dtype.kind in "fuO":
-            _check_range(y, k, name)
         if y.dtype.kind in "OUST" and classes:
             if odd := [str(label) for label in y if str(label) not in known]:
-                near = [repr(of) for of in classes if _alike(of) == _alike(odd[0])]
-                form = "spaces or case" + " or the form of accents" * (not odd[0].isascii())
-                got = f"{odd[0]!r}{f', which is {near[0]} but for {form}' if near else ''}"
-                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got)
+                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
             y, named = np.array([known[str(label)] for label in y]), True  # the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             text = "Labels are one-hot rows, so each sample has one class of several."
@@ -190,9 +165,7 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
         raise expected(f"{name}outputs", "real numbers", f"dtype {z.dtype}")
     z = z if z.is_floating_point() else z.double()
     z = z.float() if z.element_size() < 4 else z  # the sums of half precision are rounded, too
-    if z.ndim in (1, 2) and len(z) and len(missing := z.isnan().reshape(len(z), -1).any(1).nonzero()):
-        got = f"NaN in row {int(missing[0])}, from 0{f' and {len(missing) - 1} others' * (len(missing) > 1)}"
-        raise expected(f"{name}outputs", "without missing values", got)
+    check_not_missing(f"{name}outputs", z.numpy())
     wide = z.ndim == 2 and z.shape[1] > 1
     if kind == "logits" and wide and len(z) and (are_probs(z) if floor is None else could_be_probs(z)):
         text = (

@@ -149,18 +149,17 @@ def has_many(given: Given) -> bool:
         probs = to_tensor("outputs", part.outputs) if said else None
         return y.ndim == 2 and y.dtype.kind in "biuf" and are_many(to_tensor("labels", y), probs)
 
-    return any(many(part) for part in (given.val, given.test) if part is not None)
+    return any(map(many, given.parts))
 
 
 def each_label(given: Given) -> Iterator[tuple[str, Given]]:
     """Each label as a problem of two classes, whose second is that the label is there."""
-    parts = [given.val] if given.test is None else [given.val, given.test]
-    shapes = [(part.outputs.shape, np.shape(part.labels)) for part in parts]  # type: ignore[arg-type]
+    shapes = [(part.outputs.shape, np.shape(part.labels)) for part in given.parts]  # type: ignore[arg-type]
     if any(z != y or z[1:] != shapes[0][0][1:] for z, y in shapes):
         got = " and ".join(f"{y} beside {z}" for z, y in shapes)
         raise expected("labels", "of the shape (N, K) of the outputs, a column a label", got)
     for k in range(given.val.outputs.shape[1]):
-        one = [Part(part.outputs[:, k], part.labels[:, k], part.groups) for part in parts]  # type: ignore[index]
+        one = [Part(part.outputs[:, k], part.labels[:, k], part.groups) for part in given.parts]  # type: ignore[index]
         own = given.classes[k : k + 1]
         name = next(iter(own), str(k))
         test = one[1] if len(one) == 2 else None
