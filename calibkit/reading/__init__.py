@@ -169,10 +169,7 @@ def _one(held: Any, columns: Columns, kind: Kind | None, known: Known, labelled:
         held = {name: getattr(held, name) for name in (*ARRAYS, "test_groups")}
     if isinstance(held, Mapping):
         return _of_arrays(held, kind, labelled)
-    try:
-        return of_table(held, columns, kind, known, labelled=labelled)
-    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
-        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
+    return of_table(held, columns, kind, known, labelled=labelled)
 
 
 def _two(val: Found, test: Found) -> Found:

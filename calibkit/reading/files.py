@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 PARQUET, LINES = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".jsonl")
 TABLES = (*PARQUET, *LINES, *(f"{suffix}.gz" for suffix in LINES))
 TORCH = (".pt", ".pth")
-MOST_DIGITS = 300  # of an integer that a float can hold: a longer one is no number, as a list is none
 FILES = "an .npz, .npy, .pt, .csv, .tsv, .jsonl or .parquet file, or a folder of .npy files"
 Text = Callable[[list[str]], Collection[str]]
 _FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
@@ -101,8 +99,6 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
         raise expected("source", want, f"{_first_line(error)} in {str(path)!r}") from error
     try:
         return of_questions(rows)
-    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
-        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
     except ValueError as error:
         raise ValueError(f"{error}, in {str(path)!r}") from None
 
@@ -138,8 +134,7 @@ def _json_lines(stream: IO[bytes]) -> list[dict]:
     """A JSON object a line, or one array of them."""
     is_array = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     stream.seek(0)
-    read = partial(json.loads, parse_int=lambda digits: int(digits) if len(digits) < MOST_DIGITS else [digits])
-    rows = read(stream.read()) if is_array else [read(line) for line in stream if line.strip()]
+    rows = json.loads(stream.read()) if is_array else [json.loads(line) for line in stream if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("a line that is no JSON object")
     return rows

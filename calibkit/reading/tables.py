@@ -11,7 +11,7 @@ import numpy as np
 from calibkit._arrays import collected
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import PREFIXES, Classes, called, class_columns, label_among, listed
+from calibkit.reading.columns import PREFIXES, called, class_columns, label_among, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -79,10 +79,7 @@ def as_pandas(source: Any) -> Any:
         return source.to_pandas()
     with needs("report"):
         import pyarrow
-        from pyarrow.interchange import from_dataframe
-    if hasattr(source, "__arrow_c_stream__"):
-        return pyarrow.table(source).to_pandas()
-    return from_dataframe(source).to_pandas() if hasattr(source, "__dataframe__") else source
+    return pyarrow.table(source).to_pandas() if hasattr(source, "__arrow_c_stream__") else source
 
 
 def kind_of(outputs: np.ndarray) -> Kind | None:
@@ -110,9 +107,7 @@ def of_table(
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
         table = table.set_axis(list(map(str, table.columns)), axis=1)
-    types = ((name, of) for name, of in table.dtypes.items() if isinstance(of, np.dtype))  # pandas' own are none
-    swapped = {name: of.newbyteorder("=") for name, of in types if not of.isnative}
-    table, kind, numbered = _spread(table.astype(swapped) if swapped else table, kind)
+    table = _spread(table)
     asked = _asked(table, columns, labelled)
     named = {*known[0], *map(str, columns.classes if np.iterable(columns.classes) else ())}
     no_class = [name for name in table if name not in named]
@@ -123,7 +118,7 @@ def of_table(
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
     split, group = (asked[what] or called([what], no_class) for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
-    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, (numbered or known[0], known[1]))
+    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, known)
     ignored = {*map(str, columns.ignore or ())}
     split, group = (name if labelled and name not in ignored else None for name in (split, group))
     rows, told = ([np.arange(len(table))], []) if split is None else _splits(table[split], split)
@@ -131,7 +126,11 @@ def of_table(
         told.insert(0, f"labels: {label!r}")
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
     kept = np.concatenate(rows)
-    _check_whole(table, found, outputs, kept, label if labelled else None, group, asked["id"])
+    holes = {label: _are_empty(table[label], found.names)} if labelled else {}
+    holes |= {} if group is None else {group: table[group].isna().to_numpy()}
+    if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
+        holes |= dict(zip(found.columns, np.isnan(outputs).T, strict=True))
+    _check_whole(holes, kept, None if asked["id"] is None else table[asked["id"]])
     labels = _labels(table[label], found.names[1:] and found.names) if label in table else None
     if labels is not None and labels.dtype == object and len(found.names) == 1 and labelled:
         names, column = listed(sorted(set(labels))), found.columns[0]
@@ -204,23 +203,17 @@ def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str 
     return asked
 
 
-def _spread(table: DataFrame, kind: Kind | None) -> tuple[DataFrame, Kind | None, tuple[str, ...]]:
-    """A column of lists, as of JSON lines, becomes a column a class; what its name says, and the names of these."""
+def _spread(table: DataFrame) -> DataFrame:
+    """A column of lists, as of JSON lines, becomes a column a class, with the prefix of what its name says."""
     for name in (name for name in OUTPUTS if name in table):
         if isinstance(table[name].iloc[0], list | tuple | np.ndarray):
+            prefix = next(prefix for prefix, of in PREFIXES.items() if of == OUTPUTS[name])
             try:
-                x = np.array(table[name].tolist(), dtype=float)
-            except (TypeError, ValueError, OverflowError):
-                x = np.empty(0)
-            if x.ndim != 2:
-                raise expected("source", f"a table with as many {name} in each row", "other numbers of them")
-            names = tuple(map(str, range(x.shape[1])))
-            if twice := set(names) & set(table):
-                want = f"a table without columns that are called as numbers beside {name!r}"
-                raise expected("source", want, repr(min(twice)))
-            table = table.drop(columns=name).reset_index(drop=True).join(type(table)(x, columns=list(names)))
-            return table, kind or OUTPUTS[name], names
-    return table, kind, ()
+                lists = type(table)(np.array(table[name].tolist(), dtype=float)).add_prefix(prefix)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise expected("source", f"a table with as many {name} in each row", "other numbers of them") from error
+            return table.drop(columns=name).reset_index(drop=True).join(lists)
+    return table
 
 
 def _splits(column: Series, name: str) -> tuple[list[np.ndarray], list[str]]:
@@ -238,32 +231,21 @@ def _splits(column: Series, name: str) -> tuple[list[np.ndarray], list[str]]:
     return [np.flatnonzero(of == part) for part in ("val", "test") if words[part]], told
 
 
-def _check_whole(
-    table: DataFrame,
-    found: Classes,
-    outputs: np.ndarray,
-    kept: np.ndarray,
-    label: str | None,
-    group: str | None,
-    name: str | None,
-) -> None:
-    """Refuse rows of ``kept`` without a label, group or number, and name the first, by the column ``name`` of ids."""
-    holes: dict[str, np.ndarray] = {}
-    if label is not None:
-        empty = set(EMPTY) - set(found.names)
-        text = table[label].astype(str)
-        holes[label] = ((table[label].isna() & ~text.isin(found.names)) | text.isin(empty)).to_numpy()
-    if group is not None:
-        holes[group] = table[group].isna().to_numpy()
-    if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
-        holes |= {column: np.isnan(x) for column, x in zip(found.columns, outputs.T, strict=True)}
-    rows = {column: np.sort(kept[bad[kept]]) for column, bad in holes.items()}
-    for column, bad in sorted(rows.items(), key=lambda item: item[1][0] if len(item[1]) else len(table)):
-        if len(bad):
-            who = f" ({name} {table[name].iloc[bad[0]]!r})" if name is not None else ""
-            more = f" and {len(bad) - 1} others" * (len(bad) > 1)
-            got = f"none in {column!r} of row {bad[0] + 1}{who}{more}, the first being 1"
-            raise expected("source", "a table with a value in each row", got)
+def _check_whole(holes: dict[str, np.ndarray], kept: np.ndarray, names: Series | None) -> None:
+    """Refuse ``holes`` of columns in the rows that are ``kept``, and name the first, also by the ``names`` of rows."""
+    rows = {column: np.intersect1d(kept, np.flatnonzero(bad)) for column, bad in holes.items()}
+    if found := [(bad[0], len(bad), column) for column, bad in rows.items() if len(bad)]:
+        row, n_rows, column = min(found, key=lambda hole: hole[0])
+        who = f" ({names.name} {names.iloc[row]!r})" if names is not None else ""
+        more = f" and {n_rows - 1} others" * (n_rows > 1)
+        got = f"none in {column!r} of row {row + 1}{who}{more}, the first being 1"
+        raise expected("source", "a table with a value in each row", got)
+
+
+def _are_empty(labels: Series, classes: Collection[str]) -> np.ndarray:
+    """Which labels are missing, unless a class is called so."""
+    text = labels.astype(str)
+    return ((labels.isna() & ~text.isin(classes)) | text.isin({*EMPTY} - {*classes})).to_numpy()
 
 
 def _labels(labels: Series, classes: Collection[str]) -> np.ndarray:
