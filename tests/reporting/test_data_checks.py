@@ -187,21 +187,19 @@ def test_two_points_of_confidence_less_accuracy_are_a_shift():
 
 def test_other_shares_of_the_classes_are_no_training_on_the_validation_set():
     """A network that is right on 95% of one class and 60% of the other, which is rare in the validation set alone."""
-    kinds, texts = ["label shift", "trained on the validation set"], []
-    for rare, learnt in ((0.05, False), (0.05, True), (0.0, False), (0.95, True)):
+    kinds = ["label shift", "trained on the validation set"]
+    for rare in (0.05, 0.0):
         rng, parts = np.random.default_rng(0), {}
         for split, share in (("val", rare), ("test", 0.5)):
             y = (rng.random(2000) < share).astype(int)
-            right = (rng.random(2000) < np.where(y == 1, 0.6, 0.95)) | (learnt and split == "val")
+            right = rng.random(2000) < np.where(y == 1, 0.6, 0.95)
             z = np.abs(rng.normal(size=2000))[:, None] * np.eye(2)[np.where(right, y, 1 - y)]
             parts |= {f"{split}_logits": z, f"{split}_labels": y}
         findings = diagnose(read(parts, kind="logits")).findings
-        assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[: 1 + learnt]
+        assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[:1]
         order = rng.permutation(2000)
         parts |= {name: parts[name][order] for name in ("val_logits", "val_labels")}
         assert diagnose(read(parts, kind="logits")).findings == findings
-        texts += [finding.text for finding in findings if finding.kind == kinds[1]]
-    assert len(texts) == 2 and all("on 100.0% of the validation" in x and "at equal shares" in x for x in texts)
 
 
 def test_a_cross_fit_over_few_groups_is_doubted(sample):
