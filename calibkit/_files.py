@@ -59,12 +59,14 @@ def write_text(path: str | os.PathLike, text: str) -> Path:
     return write_atomic(path, lambda stream: stream.write(text.encode("utf-8", "backslashreplace")))
 
 
-def write_together(folder: str | os.PathLike, names: Collection[str], write: Callable[[Path], object]) -> list[Path]:
-    """Let ``write(new)`` fill a new folder, then take its files into ``folder`` in the place of those of ``names``.
+def write_together(
+    folder: str | os.PathLike, names: Collection[str], write: Callable[[Path], object]
+) -> tuple[Path, ...]:
+    """Let ``write(new)`` fill a new folder with files of ``names``, then take these into ``folder``; their paths.
 
-    The old files go before the first new one comes: a kill leaves the old, the new or a part of these, and a full disk
-    the old, but nothing leaves files of two writers. A folder that had to be made is removed after an error. OSError
-    has the name of the file that cannot be written or replaced.
+    All old files of ``names`` go before the first new one comes: a kill leaves the old, the new or a part of these, and
+    a full disk the old, but nothing leaves files of two writers. A folder that had to be made is removed after an
+    error. OSError has the name of the file that cannot be written or replaced.
     """
     folder = as_path(folder)
     made = not folder.exists()
@@ -76,9 +78,9 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
                 for name in names:
                     (folder / name).unlink(missing_ok=True)
                 _sync_folder(folder)
-                written = sorted(Path(new).iterdir())
+                written = tuple(folder / name for name in names if Path(new, name).exists())
                 for path in written:
-                    os.replace(path, folder / path.name)
+                    os.replace(Path(new, path.name), path)
             except OSError as error:
                 if error.filename is None or Path(error.filename).parent != Path(new):
                     raise
@@ -90,7 +92,7 @@ def write_together(folder: str | os.PathLike, names: Collection[str], write: Cal
                 folder.rmdir()
         raise
     _sync_folder(folder)
-    return [folder / path.name for path in written]
+    return written
 
 
 @contextmanager
@@ -148,26 +150,12 @@ def remove_strays(folder: str | os.PathLike) -> None:
 
 
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
-    """An npz, atomically; returns the path.
-
-    ValueError tells of an array of objects, which only pickle could write, and of arrays that compress so well that
-    :func:`read_npz` would refuse the file.
-    """
+    """An npz, atomically; returns the path. ValueError tells of an array of objects, which only pickle could write."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise expected(name, "an array of numbers or text", "one of objects")
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
-
-    def write(stream: IO[bytes]) -> None:
-        save(stream, **arrays)
-        stream.flush()
-        with zipfile.ZipFile(stream.name) as archive:
-            beyond = _beyond(archive.infolist(), stream)
-        if beyond > LARGEST:
-            want = f"of at most {LARGEST:,} bytes more than their file takes, as only that is read again"
-            raise expected("arrays", want, f"{beyond:,} bytes more")
-
-    return write_atomic(path, write)
+    return write_atomic(path, lambda stream: save(stream, **arrays))
 
 
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:

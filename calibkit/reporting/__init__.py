@@ -85,7 +85,7 @@ class Report:
         The three are of one report, whatever happens while they are written. Where nothing is recommended, there is no
         calibrator.npz, nor is one of an earlier report left.
         """
-        return tuple(sorted(save(folder, self, {"calibrator.npz": self}), key=lambda path: path.suffix == ".npz"))
+        return save(folder, self, {"calibrator.npz": self})
 
 
 def report(

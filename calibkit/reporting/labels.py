@@ -120,16 +120,16 @@ class LabelReports:
         A label for which nothing is recommended has no file, nor is one of an earlier report left.
         """
         each = {f"calibrator-{i}.npz": self.reports[k] for i, k in enumerate(self.names) if k in self.reports}
-        return tuple(save(folder, self, each))
+        return save(folder, self, each)
 
 
-def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: dict[str, Report]) -> list[Path]:
+def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: dict[str, Report]) -> tuple[Path, ...]:
     """Write the page, the facts, and by its name the calibrator of each report that recommends one; returns the paths.
 
     They replace what an earlier report left in the folder, whichever of the two kinds it was.
     """
     texts = {"report.html": found.html(), "report.json": json.dumps(found.facts(), indent=1, allow_nan=False)}
-    others = [path.name for path in as_path(folder).glob("calibrator-*.npz") if path.stem[11:].isdecimal()]
+    old = [path.name for path in as_path(folder).glob("calibrator-*.npz") if path.stem[11:].isdecimal()]
 
     def write(new: Path) -> None:
         for name, text in texts.items():
@@ -138,7 +138,7 @@ def save(folder: str | os.PathLike, found: Report | LabelReports, calibrators: d
             if of.choice.sure != "none":
                 of.calibrator.save(new / name)
 
-    return write_together(folder, [*texts, "calibrator.npz", *others], write)
+    return write_together(folder, dict.fromkeys([*texts, *calibrators, "calibrator.npz", *old]), write)
 
 
 def has_many(given: Given) -> bool:
