@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import json
 import math
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +31,11 @@ if TYPE_CHECKING:
     from calibkit.calibrators import Calibrator
     from calibkit.logits import HeldOut
     from calibkit.metrics.comparison import Comparison
+    from calibkit.reading import Given
     from calibkit.reporting import Diagnosed
+
+#: What ``apply`` writes.
+FORMATS = (".npy", ".json", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".jsonl")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -37,7 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     apply.add_argument("calibrator", type=some_path, help="a file that `report` or `calibrate --out` wrote")
     add_source(apply, labels=False)
     apply.add_argument("--own", metavar="PATH.py:CLASS", help="where a class of your own wrote it; it is executed")
-    apply.add_argument("--out", type=some_path, help=f"{', '.join(WRITERS)}; default: JSON to the terminal")
+    apply.add_argument("--out", type=some_path, help=f"{', '.join(FORMATS)}; default: JSON to the terminal")
     apply.set_defaults(run=_apply)
 
     calibrate = commands.add_parser("calibrate", help="fit a calibrator on val, report it on test, save it")
@@ -60,7 +67,7 @@ def _apply(args: argparse.Namespace) -> None:
     from calibkit.reporting.diagnosis import outputs_of
 
     if args.out is not None:
-        check_writable(args.out, WRITERS, args.source, args.calibrator)
+        check_writable(args.out, FORMATS, args.source, args.calibrator)
     calibrate = load_calibrator(args.calibrator, args.own)
     if calibrate.key() == "neural_clamping":
         raise expected("calibrator", "one that takes logits", "neural_clamping, which takes the network and its inputs")
@@ -93,11 +100,9 @@ def _apply(args: argparse.Namespace) -> None:
     if args.out is None:
         print(_json(probs, classes))
     else:
-        others = given.others
-        is_text = suffix_of(Path(args.source)).startswith((".csv", ".tsv", ".txt"))
-        if others is not None and is_text and suffix_of(args.out) in _TABLES:
-            others = opened(Path(args.source), (), list)[list(others)]  # as it stands there: 007, NA
-        WRITERS[suffix_of(args.out)](args.out, probs, classes, others, said)
+        table = partial(_table, probs, classes, said, given, args.source)
+        data = _written(suffix_of(args.out), probs, classes, table)
+        write_atomic(args.out, lambda stream: stream.write(data))
         print(f"saved {args.out}: {len(probs)} rows of {len(classes)} probabilities")
 
 
@@ -115,47 +120,45 @@ def _columns(fitted: tuple[str, ...], given: tuple[str, ...], *, one: bool) -> l
     return [given.index(name) for name in fitted or in_order(given)] if len(given) > 1 else []
 
 
-def _as_npy(path: Path, probs: np.ndarray, *_: Any) -> None:
-    data = io.BytesIO()  # into a file itself numpy writes with an error of its own where the disk is full
-    np.save(data, probs)
-    write_atomic(path, lambda stream: stream.write(data.getbuffer()))
-
-
-def _as_json(path: Path, probs: np.ndarray, classes: tuple[str, ...], *_: Any) -> None:
-    write_atomic(path, lambda stream: stream.write(_json(probs, classes).encode()))
+def _written(suffix: str, probs: np.ndarray, classes: tuple[str, ...], table: Callable[[], DataFrame]) -> bytes:
+    """What a file of a format holds."""
+    if suffix == ".npy":
+        stream = io.BytesIO()
+        np.save(stream, probs)
+        return stream.getvalue()
+    if suffix == ".json":
+        return _json(probs, classes).encode()
+    rows = table()
+    if suffix == ".parquet":
+        try:
+            return rows.to_parquet(index=False)
+        except (TypeError, ValueError, OverflowError) as error:  # of a column of several types, or of long integers
+            raise expected("out", "another format, as parquet has no such column", error.args[0]) from error
+    if suffix == ".jsonl":
+        found = rows.astype(object).where(rows.notna(), None).to_dict("records")
+        return "".join(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in found).encode()
+    text = rows.to_csv(sep="\t" if ".tsv" in suffix else ",", index=False).encode()
+    return gzip.compress(text) if suffix.endswith(".gz") else text
 
 
 def _json(probs: np.ndarray, classes: tuple[str, ...]) -> str:
     return json.dumps({"classes": classes, "probs": probs.tolist()})
 
 
-def _as_table(
-    path: Path, probs: np.ndarray, classes: tuple[str, ...], others: DataFrame | None, said: dict[str, np.ndarray]
-) -> None:
-    """Other columns as they are, those of the classes, and what is predicted; a new one replaces one of its name."""
+def _table(
+    probs: np.ndarray, classes: tuple[str, ...], said: dict[str, np.ndarray], given: Given, source: str
+) -> DataFrame:
+    """Other columns as they stand, those of the classes, and what is predicted; a new one replaces one of its name."""
     with needs("report"):
         import pandas as pd
     parts = [pd.DataFrame(probs, columns=[f"prob_{name}" for name in classes]), pd.DataFrame(said)]
-    if others is not None:
+    if given.others is not None:
         new = {name for part in parts for name in part}
-        parts.insert(0, others[[name for name in others if name not in new]].reset_index(drop=True))
-    table, suffix = pd.concat(parts, axis=1), suffix_of(path)
-    if suffix == ".parquet":
-        try:
-            write_atomic(path, lambda stream: table.to_parquet(stream, index=False))
-        except (TypeError, ValueError, OverflowError) as error:  # of a column of several types, or of long integers
-            raise expected("out", "another format, as parquet has no such column", error.args[0]) from error
-    elif suffix == ".jsonl":
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
-        text = "\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in rows)  # to the last digit
-        write_atomic(path, lambda stream: stream.write(text.encode() + b"\n"))
-    else:
-        sep, packed = ("\t" if ".tsv" in suffix else ","), ("gzip" if suffix.endswith(".gz") else None)
-        write_atomic(path, lambda stream: table.to_csv(stream, sep=sep, compression=packed, index=False))
-
-
-_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".jsonl")
-WRITERS = {".npy": _as_npy, ".json": _as_json, **dict.fromkeys(_TABLES, _as_table)}
+        others = [name for name in given.others if name not in new]
+        is_text = suffix_of(Path(source)).startswith((".csv", ".tsv", ".txt"))  # 007 and NA stay
+        held = opened(Path(source), (), list) if is_text else given.others
+        parts.insert(0, held[others].reset_index(drop=True))
+    return pd.concat(parts, axis=1)
 
 
 def _calibrate(args: argparse.Namespace) -> None:

@@ -59,21 +59,15 @@ def _folder_for(source: str, labels: str | None) -> Path:
     path = Path(source)
     own = path.resolve().name if path.is_dir() else path.stem
     folder = Path(f"{source.replace('/', '-') if is_name(source) else own}-report")
-    other = _source_of(folder / "report.json")
     called = source if labels is None or labels.endswith(".npy") else f"{source} and {labels}"
-    if other is not None and Path(other).resolve() != Path(called).resolve():
+    try:
+        other = json.loads((folder / "report.json").read_bytes())["source"]
+        same = Path(other).resolve() == Path(called).resolve()
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # of what is no report
+        return folder
+    if not same:
         raise expected("out", f"given, as {str(folder)!r} holds the report on {other!r}", "none")
     return folder
-
-
-def _source_of(report: Path) -> str | None:
-    """The source that a report.json names; None of what is no report."""
-    try:
-        facts = json.loads(report.read_bytes()) if report.is_file() else None
-    except (ValueError, RecursionError):
-        return None
-    source = facts.get("source") if isinstance(facts, dict) else None
-    return source if isinstance(source, str) else None
 
 
 def _compare(args: argparse.Namespace) -> None:
