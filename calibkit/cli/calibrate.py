@@ -212,7 +212,7 @@ def _data(args: argparse.Namespace) -> tuple[tuple[str, ...], Diagnosed]:
     check_bins(args.bins)
     given = read_source(args, args.labels)
     if has_many(given):
-        n_labels = max(np.shape(part.labels)[-1] for part in given.parts if np.ndim(part.labels) == 2)
+        n_labels = max(y.shape[1] for part in given.parts if (y := np.asarray(part.labels)).ndim == 2)
         raise expected("source", "of one label a sample", f"{n_labels} labels; `calibkit report` takes several")
     found = diagnose(given)
     for finding in found.findings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 import numpy as np
@@ -18,9 +18,9 @@ from calibkit._arrays import collected
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
-from calibkit.reading.columns import as_text, label_among
+from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Columns, Found, Kind, Known, Name, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Given, Part, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,37 +28,7 @@ if TYPE_CHECKING:
 #: What is read: a path, a Logits object, a DataFrame, of pandas or another, arrays by name, outputs, a pair.
 Source = Union[str, os.PathLike, Logits, "DataFrame", Mapping[str, Array], Array, tuple[Array, Array]]
 PREFIXES = ("", "val_", "test_")
-LABELS = ("labels", "label", "y_true", "targets", "target", "y")  # of arrays
 NAMES = tuple(prefix + name for prefix in PREFIXES for name in (*OUTPUTS, *LABELS, "groups"))
-
-
-@dataclass(frozen=True)
-class Given:
-    """What was read.
-
-    Attributes:
-        val: to fit on; the only part, if there is one.
-        test: to judge by, or None.
-        kind: what the outputs are said to be.
-        classes: K names, of a table's columns; that of one column where it stands for two classes that labels do not
-            name; empty where nothing has names.
-        source: what to call it in a report.
-        told: what was guessed, in words.
-        others: the columns of a table that are no classes, in the order of its rows; None of two tables and of arrays.
-    """
-
-    val: Part
-    test: Part | None
-    kind: Kind
-    classes: tuple[str, ...] = ()
-    source: str = "the data"
-    told: tuple[str, ...] = ()
-    others: DataFrame | None = None
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What there is of the two."""
-        return (self.val,) if self.test is None else (self.val, self.test)
 
 
 def read(
@@ -73,7 +43,7 @@ def read(
     classes: Collection[str] | None = None,
     ignore: Collection[str] | None = None,
     labelled: bool = True,
-    known: Known = ((), None),
+    known: tuple[Collection[str], Kind | None] = ((), None),
 ) -> Given:
     """Outputs and labels from a file, a folder, a table or arrays.
 
@@ -113,45 +83,43 @@ def read(
         >>> given.kind, given.val.outputs.shape, given.test
         ('probabilities', (1, 2), None)
     """
-    labelled = check_flag("labelled", labelled)
     if kind is not None:
         check_choice("kind", kind, get_args(Kind))
-    columns = Columns(label, split, group, id, classes, ignore)
-    held, beside = (_held(each, columns) for each in (source, labels))
+    how = Columns(label, split, group, id, classes, ignore, kind, check_flag("labelled", labelled), *known)
+    held, beside = (_held(each, how) for each in (source, labels))
     names = [str(each) for each in (source, labels) if isinstance(each, str | os.PathLike)]
     if isinstance(held, tuple) and len(held) == 2 and beside is None:
         held, beside = held
     if not (_is_table(held) or _is_table(beside)):
         for what in ("id", "classes", "ignore"):
-            if (asked := getattr(columns, what)) is not None:
+            if (asked := getattr(how, what)) is not None:
                 raise expected(what, "None beside what is no table and has no columns", repr(asked))
     if not _is_whole(held):
         if beside is None and labelled:
             want = "given beside an array of outputs, as an array or the path of an .npy file"
             raise expected("labels", want, "None")
-        held, beside = {"outputs": _array("source", held), "labels": beside}, None
+        held, beside, names = {"outputs": _array("source", held), "labels": beside}, None, names[:1]
     if beside is not None and not _is_whole(beside):
         want = "a test set with labels of its own, or None, beside arrays by name or a table, which hold theirs"
         raise expected("labels", want, type(beside).__name__)
-    found = _one(held, columns, kind, known, labelled)
+    given = _one(held, how)
     if beside is not None:
-        found = _two(found, _one(beside, columns, kind or found.kind, (found.classes, None), labelled))
-    said, told = kind or found.kind, found.told
+        of_val = how._replace(kind=kind or given.kind, known=given.classes, fitted=None)
+        given = _two(given, _one(beside, of_val))
+    said, told = given.kind, given.told
     if said is None:
-        odd = not {*known[0]} <= {*(found.classes or known[0])}  # `apply` will refuse these by their names
-        said = known[1] if odd and known[1] else _kind_of_fit([part.outputs for part in found.parts], known[1])
+        odd = not {*how.known} <= {*(given.classes or how.known)}  # `apply` will refuse these by their names
+        said = how.fitted if odd and how.fitted else _kind_of_fit([part.outputs for part in given.parts], how.fitted)
         told += (f"{said}, as what the calibrator was fitted to",)
-    test = found.parts[1] if len(found.parts) == 2 else None
-    called = " and ".join(names if _is_whole(beside) else names[:1]) or "the data"
-    return Given(found.parts[0], test, said, found.classes, called, told, found.others)
+    return replace(given, kind=said, told=told, source=" and ".join(names) or "the data")
 
 
-def _held(source: Any, columns: Columns) -> Any:
+def _held(source: Any, how: Columns) -> Any:
     """What a path or another library's table holds; all else as it is."""
     if not isinstance(source, str | os.PathLike):
         return as_pandas(source)
-    label, row_id = (None if name is None else str(name) for name in (columns.label, columns.id))
-    return opened(as_path(source), NAMES, lambda header: set(header) & {label_among(header, label), row_id})
+    label, row_id = (None if name is None else str(name) for name in (how.label, how.id))
+    return opened(as_path(source), NAMES, lambda header: set(header) & {label or called(LABELS, header), row_id})
 
 
 def _is_table(held: Any) -> bool:
@@ -163,37 +131,34 @@ def _is_whole(held: Any) -> bool:
     return isinstance(held, Logits | Mapping) or _is_table(held)
 
 
-def _one(held: Any, columns: Columns, kind: Kind | None, known: Known, labelled: bool) -> Found:
+def _one(held: Any, how: Columns) -> Given:
     """What has outputs and labels by their names."""
     if isinstance(held, Logits):
         held = {name: getattr(held, name) for name in (*ARRAYS, "test_groups")}
-    if isinstance(held, Mapping):
-        return _of_arrays(held, kind, labelled)
-    return of_table(held, columns, kind, known, labelled=labelled)
+    return _of_arrays(held, how.kind, how.labelled) if isinstance(held, Mapping) else of_table(held, how)
 
 
-def _two(val: Found, test: Found) -> Found:
+def _two(val: Given, test: Given) -> Given:
     """A validation set and a test set, their columns in one order."""
-    if len(val.parts) + len(test.parts) > 2:
+    if val.test is not None or test.test is not None:
         raise expected("labels", "a test set beside a validation set, one of them in each", "more than two sets")
-    if len(val.classes + test.classes) == 1:  # the name of one column, beside an array
-        test = test._replace(classes=val.classes)
-    if sorted(val.classes) != sorted(test.classes):
+    part, names = test.val, test.classes
+    if len(val.classes + names) == 1:  # the name of one column, beside an array
+        names = val.classes
+    if sorted(val.classes) != sorted(names):
         want = f"a test set of the classes {', '.join(val.classes[:5])} ..., as the validation set is"
-        raise expected("labels", want, ", ".join(test.classes[:6]) or "arrays without names")
-    part = test.parts[0]
-    if val.classes != test.classes:
+        raise expected("labels", want, ", ".join(names[:6]) or "arrays without names")
+    if val.classes != names:
         if part.outputs.shape[1] == 1:
             want = f"a test set whose one column is of {val.classes[1]!r}, as that of the validation set is"
-            raise expected("labels", want, f"one of {test.classes[1]!r}")
-        odd = set() if part.labels is None else {*as_text(part.labels)} - {*test.classes}
+            raise expected("labels", want, f"one of {names[1]!r}")
+        odd = set() if part.labels is None else {*as_text(part.labels)} - {*names}
         if odd:
             want = "names of classes, as the two tables have their columns in different orders"
             raise expected("labels", want, repr(min(odd)))
-        order = [test.classes.index(name) for name in val.classes]
-        part = Part(part.outputs[:, order], part.labels, part.groups)
-    told = tuple(dict.fromkeys(val.told + test.told))
-    return Found((*val.parts, part), _agreed(val.kind, test.kind), val.classes, told)
+        part = replace(part, outputs=part.outputs[:, [names.index(name) for name in val.classes]])
+    kind: Any = _agreed(val.kind, test.kind)
+    return replace(val, test=part, kind=kind, told=tuple(dict.fromkeys(val.told + test.told)), others=None)
 
 
 def _agreed(*kinds: Kind | None) -> Kind | None:
@@ -204,7 +169,7 @@ def _agreed(*kinds: Kind | None) -> Kind | None:
     return next(iter(said), None)
 
 
-def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> Found:
+def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> Given:
     """Arrays by name: one split, or val and test."""
     arrays = {name: x for name, x in arrays.items() if x is not None}
     outputs = [(prefix, name) for prefix in PREFIXES for name in OUTPUTS if prefix + name in arrays]
@@ -226,7 +191,7 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
         parts.append(Part(found[name], found.get(labels), found.get("groups")))
     shown = (OUTPUTS[name] or kind_of(part.outputs) for (_, name), part in zip(outputs, parts, strict=True))
-    return Found(tuple(parts), kind or _agreed(*shown), told=tuple(told))
+    return Given.of(parts, kind or _agreed(*shown), told=tuple(told))
 
 
 def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:

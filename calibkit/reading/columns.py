@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from numbers import Real
 from os.path import commonprefix
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from calibkit._checks import ROUNDED, expected
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-#: What a column of labels is called, the likeliest first.
-LABELS = ("label", "labels", "target", "y_true", "y")
+Kind = Literal["logits", "probabilities"]
+Name = str | int | None  # of a column
+#: What labels are called, the likeliest first.
+LABELS = ("label", "labels", "target", "targets", "y_true", "y")
 #: What stands before the name of a class, and what the column then holds; None: either.
 PREFIXES = {
     **dict.fromkeys(("logit_", "logits_"), "logits"),
@@ -43,6 +45,21 @@ PAIRS = (("0", "1"), ("1", "2"), ("no", "yes"), ("false", "true"), ("neg", "pos"
 SCORES = ("score", *(prefix[:-1] for prefix in PREFIXES))
 
 
+class Columns(NamedTuple):
+    """How a source is to be read, and its columns in particular: the options of :func:`calibkit.reading.read`."""
+
+    label: Name = None
+    split: Name = None
+    group: Name = None
+    id: Name = None
+    classes: Collection[str] | None = None
+    ignore: Collection[str] | None = None
+    kind: Kind | None = None
+    labelled: bool = True
+    known: Collection[str] = ()  # the classes that a calibrator was fitted to
+    fitted: Kind | None = None  # and what it takes
+
+
 class Classes(NamedTuple):
     """The columns that are classes."""
 
@@ -52,31 +69,19 @@ class Classes(NamedTuple):
     told: tuple[str, ...]  # what was guessed, in words
 
 
-def label_among(names: Collection[str], asked: str | None) -> str | None:
-    """The column of labels: the one that was asked for, or the first of ``LABELS``."""
-    return asked if asked is not None else called(LABELS, names)
-
-
 def called(wanted: Sequence[str], names: Collection[str]) -> str | None:
     """The first of the wanted names that a column has, letter by letter, or else in any case."""
     exact, lower = [name for name in wanted if name in names], {name.lower(): name for name in names}
     return next(iter(exact or [lower[name] for name in wanted if name in lower]), None)
 
 
-def class_columns(
-    table: DataFrame,
-    label: str | None,
-    others: Collection[str],
-    kind: str | None,
-    classes: Collection[str] | None = None,
-    ignore: Collection[str] | None = None,
-    known: tuple[Collection[str], str | None] = ((), None),
-) -> Classes:
+def class_columns(table: DataFrame, label: str | None, others: Collection[str], how: Columns) -> Classes:
     """The columns of a table that are classes; ValueError of one that is missing, is no class, or looks like none.
 
     ``others`` are columns that are none, ``label`` among them. ``ignore``, though empty, says that all other numbers
-    are classes. ``known`` are the names of the classes and their kind, as a calibrator knows them.
+    are classes.
     """
+    classes, ignore = how.classes, how.ignore
     for what, given in (("classes", classes), ("ignore", ignore)):
         names = () if given is None else given
         many = isinstance(names, Collection) and not isinstance(names, str) and np.iterable(names)
@@ -88,7 +93,7 @@ def class_columns(
     numbers = {f"{x:.0f}" for x in map(_number, said) if x is not None and x % 1 == 0}  # "1.0" in a csv is "1"
     if len(numbers) == len(said) and not any(column.endswith(tuple(said)) for column in rest):
         said = numbers
-    shown = _by_name(rest, known[0], kind or known[1]) or _by_prefix(rest, said, kind, known[0])
+    shown = _shown(rest, said, how)
     if classes is not None:
         chosen = set(map(str, classes))
         if twice := chosen & set(others):
@@ -105,7 +110,7 @@ def class_columns(
             cure = f"write a column for each class, or lists called logits or probs, or leave it out{_option(lists)}"
             raise expected("source", "with one number in each cell", f"several in the column {lists[0]!r}; {cure}")
         if ignore is None:
-            beside = _beside(table, label, said, found, kind, known[0])
+            beside = _beside(table, said, found, how)
             found, odd = [name for name in found if name not in beside], odd + beside
     want = f"with a column of numbers for each class beside {label or 'label'!r}"
     if text := [name for name in found if table[name].dtype.kind not in "fiu"]:
@@ -118,7 +123,7 @@ def class_columns(
         names, of_kind = without_prefix(found := in_order(found), said)
     if len(found) == 1:  # of the second of two classes, which may be called as one of two labels
         of_kind = of_kind or PREFIXES.get(f"{found[0].lower()}_")
-        both = next((set(two) for two in (said, known[0]) if len(two) == 2 and set(two) > {*names}), set())
+        both = next((set(two) for two in (said, how.known) if len(two) == 2 and set(two) > {*names}), set())
         names = (*(both - {*names}), *names)
     told = (f"no classes: {listed(odd)}",) if odd else ()
     return Classes(found, names, of_kind, told)
@@ -135,38 +140,35 @@ def _ends(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.removeprefix(commonprefix(lower)) for name in lower)
 
 
-def _by_name(rest: list[str], known: Collection[str], kind: str | None) -> list[str]:
-    """The columns of classes that are known, in the order of the table; none if not all.
+def _shown(rest: list[str], said: set[str], how: Columns) -> list[str]:
+    """The columns that names show to be classes, in the order of the table; none if there are none.
 
-    Of several such sets the one whose prefix says ``kind``, or without a kind any that has a prefix, as in a fit; else
-    the one without a prefix.
+    Of a calibrator whose classes are all there they are these: of several such sets the one whose prefix says the kind,
+    or without a kind any that has a prefix, as in a fit; else the one without a prefix.
+
+    Else they are those with a prefix, where labels do not speak against it, and one alone where there are two labels,
+    or two classes that are known. Those of the kind come first. Others are refused later by their names, but where
+    labels name columns beside them.
     """
-    sets = {prefix: {prefix + name for name in known} for prefix in (*PREFIXES, "")}
-    found = [prefix for prefix, names in sets.items() if names and names <= set(rest)]
-    likely = [prefix for prefix in found if prefix and (kind is None or PREFIXES[prefix] == kind)]
-    if len(likely) > 1:
-        raise expected("classes", "the columns of one set (--classes)", f"those of {' and '.join(likely)}")
-    best = (likely or sorted(found))[:1]  # "" comes first
-    return [name for name in rest if best and name in sets[best[0]]]
-
-
-def _by_prefix(rest: list[str], said: set[str], kind: str | None, known: Collection[str]) -> list[str]:
-    """The columns that a prefix shows to be outputs, where labels do not speak against it; none if there are none.
-
-    Those of ``kind`` come first. Others are refused later by their names, but where labels name columns beside them.
-    One alone counts where there are two labels, or two classes that are known.
-    """
-    found, two = {}, said or {*known}
-    for prefix, of in PREFIXES.items():
-        names = {name: name[len(prefix) :] for name in rest if name.startswith(prefix) and name != prefix}
-        fits = said <= set(names.values()) or _are_positions(said, len(names))
+    sets = {of: {name[len(of) :]: name for name in rest if name.startswith(of) and name != of} for of in PREFIXES}
+    sets[""] = {name: name for name in rest}
+    if fitted := [prefix for prefix, names in sets.items() if how.known and {*how.known} <= {*names}]:
+        kinds = (how.kind or how.fitted,)
+        likely = [prefix for prefix in fitted if prefix and (kinds == (None,) or PREFIXES[prefix] in kinds)]
+        if len(likely) > 1:
+            raise expected("classes", "the columns of one set (--classes)", f"those of {' and '.join(likely)}")
+        names = sets[(likely or sorted(fitted))[0]]  # "" comes first
+        return [column for name, column in names.items() if name in how.known]
+    found, two = {}, said or {*how.known}
+    for prefix, names in sets.items():
+        fits = said <= {*names} or _are_positions(said, len(names))
         if len(names) == 1:
-            fits = len(two) == 2 and not two <= set(rest) and (_are_positions(two, 1) or {*names.values()} < two)
-        if names and of is not None and fits:
-            found[prefix] = list(names)
+            fits = len(two) == 2 and not two <= set(rest) and (_are_positions(two, 1) or {*names} < two)
+        if names and PREFIXES.get(prefix) and fits:
+            found[prefix] = list(names.values())
     found = {prefix: names for prefix, names in found.items() if len(names) > 1} or found
-    found = {prefix: names for prefix, names in found.items() if kind in (PREFIXES[prefix], None)} or found
-    if kind is not None and said and said <= set(rest) and kind not in map(PREFIXES.get, found):
+    found = {prefix: names for prefix, names in found.items() if how.kind in (PREFIXES[prefix], None)} or found
+    if how.kind is not None and said and said <= set(rest) and how.kind not in map(PREFIXES.get, found):
         return []
     if len(found) > 1:
         got = f"columns of both, {' and '.join(f'{prefix}...' for prefix in found)}"
@@ -187,9 +189,7 @@ def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[
     return tuple(found), None
 
 
-def _beside(
-    table: DataFrame, label: str | None, said: set[str], found: list[str], kind: str | None, known: Collection[str]
-) -> list[str]:
+def _beside(table: DataFrame, said: set[str], found: list[str], how: Columns) -> list[str]:
     """Columns of numbers that are no classes. ValueError where they may be, or may not."""
     odd, want = _doubtful(said, found), "with a column for each class and no other numbers"
     rest = [name for name in found if name not in odd]
@@ -197,7 +197,7 @@ def _beside(
     score = [name for name in found if two and name.lower() in SCORES]
     others = [name for name in found if name not in score] if len(score) == 1 else odd or rest[-1:]
     cure = f"leave out what is no class{_option(others)}, or say that all are (--ignore without a name)"
-    if kind != "logits":
+    if how.kind != "logits":
         shares = [name for name in found if table[name].dtype.kind in "fiu" and table[name].between(0, 1).all()]
         for classes in (found, rest, shares):  # without any of them they would not sum to 1
             if _sum_to_1(table, classes):
@@ -209,7 +209,7 @@ def _beside(
     scores = [name.lower() for name in found if name.lower() not in BESIDE]
     if len(score) == 1 and len(scores) == 2:
         return others
-    if two and named and not known and len(rest) == 2 and _ends(rest) not in PAIRS:
+    if two and named and not how.known and len(rest) == 2 and _ends(rest) not in PAIRS:
         raise expected("source", want, f"the columns {listed(rest)}, which no label names; {cure}")
     if not odd:
         return []
@@ -255,11 +255,10 @@ def _is_list(column: Series) -> bool:
 
 def _odd_cell(table: DataFrame, name: str) -> str:
     """Where a column of text stands that has numbers too."""
-    cells = table[name].tolist()
-    row = next((i for i, cell in enumerate(cells) if _number(cell) is None), None)
-    if row is None:
-        return f"the column {name!r} of text"
-    return f"{cells[row]!r} in the column {name!r}, row {row + 1}"
+    for row, cell in enumerate(table[name], 1):
+        if _number(cell) is None:
+            return f"{cell!r} in the column {name!r}, row {row}"
+    return f"the column {name!r} of text"
 
 
 def _number(cell: object) -> float | None:

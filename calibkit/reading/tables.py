@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibkit._arrays import collected
 from calibkit._checks import ROUNDED, expected
 from calibkit._extras import needs
-from calibkit.reading.columns import PREFIXES, called, class_columns, label_among, listed
+from calibkit.reading.columns import LABELS, PREFIXES, Columns, Kind, called, class_columns, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-Kind = Literal["logits", "probabilities"]
-Name = str | int | None  # of a column
-Known = tuple[Collection[str], Kind | None]  # the classes that a calibrator was fitted to, and what it takes
 #: What an array of outputs may be called, and what it then holds; None: either.
 OUTPUTS: dict[str, Kind | None] = {
     "logits": "logits",
@@ -49,25 +46,38 @@ class Part:
     groups: np.ndarray | None = None
 
 
-class Columns(NamedTuple):
-    """Names of columns, as :func:`calibkit.reading.read` takes them."""
+@dataclass(frozen=True)
+class Given:
+    """What was read.
 
-    label: Name = None
-    split: Name = None
-    group: Name = None
-    id: Name = None
-    classes: Collection[str] | None = None
-    ignore: Collection[str] | None = None
+    Attributes:
+        val: to fit on; the only part, if there is one.
+        test: to judge by, or None.
+        kind: what the outputs are said to be.
+        classes: K names, of a table's columns; that of one column where it stands for two classes that labels do not
+            name; empty where nothing has names.
+        source: what to call it in a report.
+        told: what was guessed, in words.
+        others: the columns of a table that are no classes, in the order of its rows; None of two tables and of arrays.
+    """
 
+    val: Part
+    test: Part | None
+    kind: Kind
+    classes: tuple[str, ...] = ()
+    source: str = "the data"
+    told: tuple[str, ...] = ()
+    others: DataFrame | None = None
 
-class Found(NamedTuple):
-    """What one source holds."""
+    @classmethod
+    def of(cls, parts: Sequence[Part], *facts: Any, **others: Any) -> Given:
+        """Of one part, or of two."""
+        return cls(parts[0], parts[1] if len(parts) > 1 else None, *facts, **others)
 
-    parts: tuple[Part, ...]  # of val and of test, or of the one set that there is
-    kind: Kind | None  # what the outputs are; None where names and numbers leave it open
-    classes: tuple[str, ...] = ()  # K names; of one column perhaps its own; none of arrays
-    told: tuple[str, ...] = ()  # what was guessed, in words
-    others: DataFrame | None = None  # the columns of a table that are no classes
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What there is of the two."""
+        return (self.val,) if self.test is None else (self.val, self.test)
 
 
 def as_pandas(source: Any) -> Any:
@@ -98,41 +108,39 @@ def kind_of(outputs: np.ndarray) -> Kind | None:
     return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
 
 
-def of_table(
-    table: DataFrame, columns: Columns, kind: Kind | None, known: Known = ((), None), *, labelled: bool = True
-) -> Found:
-    """The parts of a table; without ``labelled`` all rows are one, in their order, and labels may be absent."""
+def of_table(table: DataFrame, how: Columns) -> Given:
+    """What a table holds; without ``labelled`` all rows are one part, in their order, and labels may be absent."""
     _check_names(table)
     if not len(table):
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
         table = table.set_axis(list(map(str, table.columns)), axis=1)
     table = _spread(table)
-    asked = _asked(table, columns, labelled)
-    named = {*known[0], *map(str, columns.classes if np.iterable(columns.classes) else ())}
+    asked = _asked(table, how)
+    named = {*how.known, *map(str, how.classes if np.iterable(how.classes) else ())}
     no_class = [name for name in table if name not in named]
-    label = label_among(no_class, asked["label"])
-    if label is None and labelled and (scores := scores_of_labels(table, kind)):
-        return _of_labels(table, columns, kind, scores)
-    if label is None and labelled:
+    label = asked["label"] or called(LABELS, no_class)
+    if label is None and how.labelled:
+        if scores := scores_of_labels(table, how.kind):
+            return _of_labels(table, how, scores)
         raise expected("label", "the name of a column (--label)", f"none, where there are {listed(table.columns)}")
     split, group = (asked[what] or called([what], no_class) for what in ("split", "group"))
     others = [name for name in (label, split, group, asked["id"]) if name is not None]
-    found = class_columns(table, label, others, kind, columns.classes, columns.ignore, known)
-    ignored = {*map(str, columns.ignore or ())}
-    split, group = (name if labelled and name not in ignored else None for name in (split, group))
+    found = class_columns(table, label, others, how)
+    ignored = {*map(str, how.ignore or ())}
+    split, group = (name if how.labelled and name not in ignored else None for name in (split, group))
     rows, told = ([np.arange(len(table))], []) if split is None else _splits(table[split], split)
-    if labelled and label != (asked["label"] or "label"):
+    if how.labelled and label != (asked["label"] or "label"):
         told.insert(0, f"labels: {label!r}")
     outputs = table[found.columns].to_numpy(dtype=float, na_value=np.nan)
     kept = np.concatenate(rows)
-    holes = {label: _are_empty(table[label], found.names)} if labelled else {}
+    holes: dict[Any, np.ndarray] = {label: _are_empty(table[label], found.names)} if how.labelled else {}
     holes |= {} if group is None else {group: table[group].isna().to_numpy()}
     if np.isnan(outputs.sum()):  # once over all of them, as there are hardly ever any
         holes |= dict(zip(found.columns, np.isnan(outputs).T, strict=True))
     _check_whole(holes, kept, None if asked["id"] is None else table[asked["id"]])
     labels = _labels(table[label], found.names[1:] and found.names) if label in table else None
-    if labels is not None and labels.dtype == object and len(found.names) == 1 and labelled:
+    if labels is not None and labels.dtype == object and len(found.names) == 1 and how.labelled:
         names, column = listed(sorted(set(labels))), found.columns[0]
         want = f"0 and 1, where {column!r} is of class 1, or two names of which that column has one, as 'prob_cat'"
         raise expected(str(label), want, names)
@@ -140,11 +148,11 @@ def of_table(
     if groups is not None:
         groups = groups.to_numpy() if groups.dtype.kind in "iu" else groups.factorize()[0]
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
-    if kind is not None and found.kind not in (kind, None):
-        raise expected("kind", f"that of the names, {found.kind}", repr(kind))
-    said: Any = kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
-    told = [*table.attrs.get("told", ()), *told, *found.told]
-    return Found(tuple(parts), said, found.names, tuple(told), table.drop(columns=found.columns))
+    if how.kind is not None and found.kind not in (how.kind, None):
+        raise expected("kind", f"that of the names, {found.kind}", repr(how.kind))
+    said: Any = how.kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
+    all_told = (*table.attrs.get("told", ()), *told, *found.told)
+    return Given.of(parts, said, found.names, told=all_told, others=table.drop(columns=found.columns))
 
 
 def _check_names(table: DataFrame) -> None:
@@ -177,9 +185,9 @@ def scores_of_labels(names: Collection[str], kind: str | None) -> dict[str, str]
     return found[0] if found else {}
 
 
-def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: dict[str, str]) -> Found:
+def _of_labels(table: DataFrame, how: Columns, scores: dict[str, str]) -> Given:
     """A table with several labels a row, and a score for each: each by itself, then side by side."""
-    each = [of_table(table, columns._replace(label=of, classes=[score]), kind) for of, score in scores.items()]
+    each = [of_table(table, how._replace(label=of, classes=[score])) for of, score in scores.items()]
     parts = []
     for found in zip(*(one.parts for one in each), strict=True):
         labels: Any = [part.labels for part in found]
@@ -187,17 +195,17 @@ def _of_labels(table: DataFrame, columns: Columns, kind: Kind | None, scores: di
     names = tuple(of.removeprefix("label_") for of in scores)
     told = (f"labels: {listed(scores)}", *(text for text in each[0].told if not text.startswith("labels: ")))
     said: Any = each[0].kind or kind_of(parts[0].outputs)
-    return Found(tuple(parts), said, names, told, table.drop(columns=[*scores.values()]))
+    return Given.of(parts, said, names, told=told, others=table.drop(columns=[*scores.values()]))
 
 
-def _asked(table: DataFrame, columns: Columns, labelled: bool) -> dict[str, str | None]:
+def _asked(table: DataFrame, how: Columns) -> dict[str, str | None]:
     """The names that were asked for, as text; ValueError where there is no such column."""
     asked = {}
     for what in ("label", "split", "group", "id"):
-        name = getattr(columns, what)
+        name = getattr(how, what)
         if name is not None and not isinstance(name, str | int):
             raise expected(what, "the name of a column", repr(name))
-        if name is not None and str(name) not in table and (labelled or what == "id"):
+        if name is not None and str(name) not in table and (how.labelled or what == "id"):
             raise expected(what, "a column of the table", f"{name!r}, where it has {listed(table.columns)}")
         asked[what] = None if name is None else str(name)
     return asked
