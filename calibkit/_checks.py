@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, n_masked, numbered, of_own_types, two_columns
+from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, numbered, of_own_types, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
@@ -52,15 +52,13 @@ def to_tensor(name: str, x: object) -> Tensor:
         x = x.dequantize() if x.is_quantized else x
         x = x.float() if x.is_floating_point() and x.itemsize == 1 else x  # float8, which torch only stores
         return x.detach().resolve_conj().resolve_neg()
-    if masked := n_masked(x):
+    if masked := int(np.ma.count_masked(x)) if isinstance(x, np.ma.MaskedArray) else 0:
         raise expected(name, "without masked entries", f"{masked} of them; leave them out")
     array = to_array(name, x)
     try:
         array = of_own_types(x, array) if array.dtype == object else array
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
-        if any(stride < 0 for stride in array.strides):
-            array = array.copy()
+        if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
+            array = array.astype(array.dtype.newbyteorder("="), order="C")
         if array.flags.writeable:
             return torch.from_numpy(array)
         with warnings.catch_warnings():  # of the whole process, so no more often than it must be
