@@ -101,8 +101,8 @@ class LogitCalibrator(Classifier):
                 classes = classes[[place[name] for name in columns]]
         if classes.shape != (max(X.shape[1], 2),):
             raise expected("classes", f"of shape ({X.shape[1]},), one a column of X", f"shape {classes.shape}")
-        kinds = {type(each) for each in classes.tolist()}
-        if len(kinds) > 1 or not _are_unique(classes):
+        kinds, texts = ({of(each) for each in classes.tolist()} for of in (type, repr))
+        if len(kinds) > 1 or len(texts) < len(classes):
             raise expected("classes", "different, and of one type", ", ".join(map(str, classes)))
         self.calibrator_, self.classes_ = made.fit(X, _numbers(y, classes)), classes
         return self
@@ -149,14 +149,6 @@ def _classes_of(y: np.ndarray, n_columns: int) -> np.ndarray:
         return np.arange(n_columns)
     cure = "; name the class of each column in `classes`" if len(seen) < n_columns else ""
     raise expected("y", f"of {n_columns} classes, one a column of X", f"{len(seen)}{cure}")
-
-
-def _are_unique(classes: np.ndarray) -> bool:
-    """Whether they are different; what has no order is not."""
-    try:
-        return len(np.unique(classes)) == len(classes)
-    except (TypeError, ValueError):
-        return False
 
 
 def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

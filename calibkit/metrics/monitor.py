@@ -209,12 +209,10 @@ class Monitor:
         Raises:
             ValueError: as :meth:`drift`.
         """
-        check_alpha(alpha)
         base = [] if reference is None else self._known("reference", reference)
         rest = [key for key in self.periods if key not in base]
         keys = self._known("current", rest if current is None else current, base)
-        other = self._of(base)[0] if base else None
-        found = {key: drift_of(self._of([key])[0], other, alpha) for key in keys}
+        found = {key: self.drift(key, base or None, alpha) for key in keys}
         adjusted = holm({key: drift.p for key, drift in found.items()})
         return {key: drift._replace(p=adjusted[key]).at(alpha) for key, drift in found.items()}
 

@@ -20,7 +20,7 @@ from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
 from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Given, Part, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Given, Part, agreed, as_pandas, kind_of, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -157,16 +157,8 @@ def _two(val: Given, test: Given) -> Given:
             want = "names of classes, as the two tables have their columns in different orders"
             raise expected("labels", want, repr(min(odd)))
         part = replace(part, outputs=part.outputs[:, [names.index(name) for name in val.classes]])
-    kind: Any = _agreed(val.kind, test.kind)
+    kind: Any = agreed(None, val.kind, test.kind)
     return replace(val, test=part, kind=kind, told=tuple(dict.fromkeys(val.told + test.told)), others=None)
-
-
-def _agreed(*kinds: Kind | None) -> Kind | None:
-    """The one kind of all splits that say any."""
-    said = sorted({kind for kind in kinds if kind is not None})
-    if len(said) > 1:
-        raise expected("kind", "that of both splits", " and ".join(said))
-    return next(iter(said), None)
 
 
 def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -> Given:
@@ -178,9 +170,7 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         want = "with one array of outputs, `logits` or `probs`, or with one of each `val_` and `test_`"
         got = ", ".join(prefix + name for prefix, name in outputs) or ", ".join(map(str, arrays)) or "none"
         raise expected("source", want, got)
-    named = {OUTPUTS[name] for _, name in outputs} - {None}
-    if len(named) > 1 or (kind is not None and named and named != {kind}):
-        raise expected("kind", f"that of the names, {' and '.join(sorted(map(str, named)))}", repr(kind))
+    named = agreed(kind, *(OUTPUTS[name] for _, name in outputs))
     parts, told = [], []
     for prefix, name in outputs:
         labels = next((of for of in LABELS if prefix + of in arrays), "labels")
@@ -190,8 +180,7 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         held = {of: arrays.get(prefix + of) for of in (name, labels, "groups")}
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
         parts.append(Part(found[name], found.get(labels), found.get("groups")))
-    shown = (OUTPUTS[name] or kind_of(part.outputs) for (_, name), part in zip(outputs, parts, strict=True))
-    return Given.of(parts, kind or _agreed(*shown), told=tuple(told))
+    return Given.of(parts, named or agreed(None, *(kind_of(part.outputs) for part in parts)), told=tuple(told))
 
 
 def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:

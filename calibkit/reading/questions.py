@@ -141,18 +141,14 @@ def _labels(rows: Mapping[int, Mapping[str, Any]], logits: np.ndarray) -> list[i
     if not any("target" in row for row in rows.values()):
         return None
     n, top = logits.shape[1], logits.argmax(1)
+    rights = [row.get("acc") for row in rows.values()]
     found = []
     for labels in zip(*(_options(row, n) for row in rows.values()), strict=True):
-        agree = (_agrees(row, k == i) for row, k, i in zip(rows.values(), labels, top, strict=True))
-        found.append([k if right else None for k, right in zip(labels, agree, strict=True)])
+        told = zip(labels, top, rights, strict=True)
+        found.append([None if isinstance(acc, int | float) and bool(acc) != (k == i) else k for k, i, acc in told])
     whole = {tuple(k for k in labels if k is not None) for labels in found if None not in labels}
     if len(whole) == 1:
         return list(whole.pop())
     number = next((i for i, of in zip(rows, zip(*found, strict=True), strict=True) if set(of) == {None}), min(rows))
     want = "questions whose target is the index, the text or the letter of one option, the same in all, as `acc` has it"
     raise expected("source", want, f"{rows[number].get('target')!r} in question {number}, the first being 1")
-
-
-def _agrees(row: Mapping[str, Any], right: bool) -> bool:
-    acc = row.get("acc")
-    return not isinstance(acc, int | float) or bool(acc) == right

@@ -108,6 +108,15 @@ def kind_of(outputs: np.ndarray) -> Kind | None:
     return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
 
 
+def agreed(asked: Kind | None, *said: Kind | None) -> Kind | None:
+    """The kind that was asked for, or the one that names or numbers of a split or two say; None: none do."""
+    kinds = sorted({*said} - {None}, key=str)
+    if {*kinds} - {asked or next(iter(kinds), None)}:
+        want = "of both splits" if asked is None else f"of the names, {' and '.join(map(str, kinds))}"
+        raise expected("kind", f"that {want}", " and ".join(map(str, kinds)) if asked is None else repr(asked))
+    return asked or next(iter(kinds), None)
+
+
 def of_table(table: DataFrame, how: Columns) -> Given:
     """What a table holds; without ``labelled`` all rows are one part, in their order, and labels may be absent."""
     _check_names(table)
@@ -148,9 +157,7 @@ def of_table(table: DataFrame, how: Columns) -> Given:
     if groups is not None:
         groups = groups.to_numpy() if groups.dtype.kind in "iu" else groups.factorize()[0]
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
-    if how.kind is not None and found.kind not in (how.kind, None):
-        raise expected("kind", f"that of the names, {found.kind}", repr(how.kind))
-    said: Any = how.kind or found.kind or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
+    said: Any = agreed(how.kind, found.kind) or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     all_told = (*table.attrs.get("told", ()), *told, *found.told)
     return Given.of(parts, said, found.names, told=all_told, others=table.drop(columns=found.columns))
 
