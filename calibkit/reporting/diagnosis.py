@@ -26,6 +26,9 @@ from calibkit.reading import Given, Kind, Part, check_not_missing
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
+#: Shares of votes, as of trees or neighbours, are counts over some thousands at most, so that but for the zeros none is
+#: less, as the least of a softmax are; nor are sums of a row off by more, as those of rounded numbers are.
+LEAST_SHARE = 3e-6
 FEW = ("missing class", "few of a class")  # told first, notes too
 
 
@@ -196,27 +199,9 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
             f"{floor:.1g}, {why}; so does the NLL of the network in a report, where it would be infinite. All "
             "else is measured on the probabilities as they are."
         )
-        votes = could_be_votes(p, total.numpy())
+        votes = p[~zeros].min() >= LEAST_SHARE and float((total - 1).abs().max()) <= LEAST_SHARE
         usual = " They look like votes, as of the trees of a forest, where zeros are usual."
         text += usual if votes else " Logits would be better."
         weight: Weight = "doubt" if zeros.mean() > 0.01 and not votes else "note"
         found.append(Finding(weight, "zero probabilities", text))
     return Outputs(logs, as_given, floor, tuple(found))
-
-
-def could_be_votes(p: np.ndarray, total: np.ndarray) -> bool:
-    """Whether probabilities (N, K) with zeros could be shares of votes, as of trees or neighbours, or means of such.
-
-    Shares are counts over some thousands at most: but for the zeros none is tiny, as the least of a softmax are; and
-    ``total``, the sums of the rows, are 1, which those of rounded numbers are not. Of two classes rounded numbers sum
-    to 1, too: there those of four to six digits are no shares, and those of fewer may be, as of 1,000 trees.
-
-    Example:
-        >>> p = np.array([[1.0, 0.0], [0.99, 0.01]])
-        >>> [could_be_votes(x, x.sum(1)) for x in (p, np.array([[1.0, 0.0], [1 - 1e-9, 1e-9]]))]
-        [True, False]
-    """
-    if np.abs(total - 1).max() > 3e-6 or p[p > 0].min() < 3e-6:
-        return False
-    of_three, of_six = (np.abs(10**n * p - (10**n * p).round()).max() < 0.1 for n in (3, 6))
-    return bool(p.shape[1] > 2 or of_three or not of_six)
