@@ -147,22 +147,20 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     """
     head = stream.read(1 << 20)
     stream.seek(0)
-    first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+    spaced = {"skipinitialspace": True, "keep_default_na": False}  # "cat, dog"
+    first = {"nrows": 1, "header": None, "dtype": str, "encoding_errors": "replace", **spaced}
     likely = "\t" if suffix.startswith(".tsv") else ",;\t"  # the likeliest first
     found = {sep: list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in likely}
     sep, header = max(found.items(), key=lambda item: len(item[1]))
-    spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])  # "cat, dog"
-    header = [name.lstrip() for name in header] if spaced else header
     if all(_FLOAT.fullmatch(name) for name in header) and not all(name.isdigit() for name in header):
         raise ValueError("numbers in place of the columns' names in the first row")
     as_text = set(text(header))
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     options = {
         "sep": sep,
-        "skipinitialspace": spaced,
+        **spaced,
         "decimal": "," if sep != "," and re.search(rb"(^|[;\t])\"?-?\d+,\d+\"?([;\t]|\r?$)", head, re.M) else ".",
         "dtype": dict.fromkeys(as_text, str),
-        "keep_default_na": False,
         "na_values": dict.fromkeys((name for name in header if name not in as_text), missing),
         "low_memory": False,  # a column is of one type
     }
