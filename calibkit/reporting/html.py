@@ -238,11 +238,6 @@ def cells(parts: Iterable[str], kind: str = "") -> str:
     return f"<tr{kind and f' class={kind}'}>" + "".join(f"<td>{cell}</td>" for cell in parts) + "</tr>"
 
 
-def text(parts: Iterable[str]) -> str:
-    """A row of text, which may be broken."""
-    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in parts) + "</tr>"
-
-
 def lacks(name: str, why: str, columns: int) -> str:
     """A row of text on what has no numbers for so many columns."""
     return f'<tr><td>{escape(name)}</td><td class="text" colspan="{columns}">{escape(why)}</td></tr>'

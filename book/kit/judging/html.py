@@ -17,7 +17,7 @@ from calibkit import plots
 from calibkit._extras import needs
 from calibkit.metrics.comparison import Estimate
 from calibkit.reporting.catalogue import BASE, need_of
-from calibkit.reporting.html import cells, change, document, figure, lacks, table, text
+from calibkit.reporting.html import cells, change, document, figure, lacks, table
 
 with needs("plots"):
     from matplotlib.figure import Figure
@@ -270,3 +270,8 @@ def _trained(found: LossJudgement) -> Iterator[str]:
         done = [row.seconds for row in found.rows if not row.error]
         cost = f" In the median one took {median(done):.0f} s, reading included." if done else ""
         yield table(f"Each training.{cost}", ("training", "what came of it", "seconds"), rows)
+
+
+def text(parts: Iterable[str]) -> str:
+    """A row of text, which may be broken."""
+    return "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in parts) + "</tr>"
