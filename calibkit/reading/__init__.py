@@ -18,9 +18,9 @@ from calibkit._arrays import collected
 from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
-from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called
+from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called, kind_of
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Given, Part, agreed, as_pandas, kind_of, of_table
+from calibkit.reading.tables import OUTPUTS, Given, Part, agreed, as_pandas, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -233,11 +233,25 @@ def _doubtful(said: set[str], found: Sequence[str]) -> list[str]:
 
 
 def _sum_to_1(table: DataFrame, names: list[str]) -> bool:
-    """Whether the numbers of these columns are above 0, and those of each row sum to 1 but for rounding."""
-    if len(names) < 2 or any(table[name].dtype.kind not in "fiu" for name in names):
-        return False
-    x = table[names]
-    return bool((np.abs(x.sum(axis=1) - 1) <= ROUNDED).all() and (x.min(axis=None) >= 0))
+    """Whether these columns show themselves to be the probabilities of all classes."""
+    numbers = all(table[name].dtype.kind in "fiu" for name in names)
+    return numbers and kind_of(table[names].to_numpy(dtype=float, na_value=np.nan)) == "probabilities"
+
+
+def kind_of(outputs: np.ndarray) -> Kind | None:
+    """What numbers (N, K) show themselves to be: below 0 are no probabilities, and logits do not sum to 1 in each row.
+
+    Example:
+        >>> kind_of(np.array([[1.0, -2.0]])), kind_of(np.array([[0.9, 0.1], [0.5, 0.5]])), kind_of(np.ones((2, 2)))
+        ('logits', 'probabilities', None)
+    """
+    if outputs.ndim not in (1, 2) or outputs.dtype.kind not in "fiu" or not outputs.size:
+        return None
+    if (outputs < 0).any():  # also beside NaN
+        return "logits"
+    if len(outputs) == 1 or outputs.ndim == 1 or outputs.shape[1] == 1:
+        return None
+    return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
 
 
 def _is_text(column: Series) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibkit._arrays import collected
-from calibkit._checks import ROUNDED, expected
+from calibkit._checks import expected
 from calibkit._extras import needs
-from calibkit.reading.columns import LABELS, PREFIXES, Columns, Kind, called, class_columns, listed
+from calibkit.reading.columns import LABELS, PREFIXES, Columns, Kind, called, class_columns, kind_of, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -90,22 +90,6 @@ def as_pandas(source: Any) -> Any:
     with needs("report"):
         import pyarrow
     return pyarrow.table(source).to_pandas() if hasattr(source, "__arrow_c_stream__") else source
-
-
-def kind_of(outputs: np.ndarray) -> Kind | None:
-    """What numbers (N, K) show themselves to be: below 0 are no probabilities, and logits do not sum to 1 in each row.
-
-    Example:
-        >>> kind_of(np.array([[1.0, -2.0]])), kind_of(np.array([[0.9, 0.1], [0.5, 0.5]])), kind_of(np.ones((2, 2)))
-        ('logits', 'probabilities', None)
-    """
-    if outputs.ndim not in (1, 2) or outputs.dtype.kind not in "fiu" or not outputs.size:
-        return None
-    if (outputs < 0).any():  # also beside NaN
-        return "logits"
-    if len(outputs) == 1 or outputs.ndim == 1 or outputs.shape[1] == 1:
-        return None
-    return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
 
 
 def agreed(asked: Kind | None, *said: Kind | None) -> Kind | None:
