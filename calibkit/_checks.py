@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -82,15 +82,15 @@ def to_array(name: str, x: object, want: str = NUMBERS, dtype: type | None = Non
         raise expected(name, want, type(x).__name__) from error
 
 
-@overload
-def like(x: Tensor, template: Tensor) -> Tensor: ...
-@overload
-def like(x: Tensor, template: np.ndarray) -> np.ndarray: ...
-@overload
-def like(x: Tensor, template: object) -> Array: ...
-def like(x: Tensor, template: object) -> Array:
+def like(x: Tensor, template: object) -> Any:
     """``x`` as numpy unless ``template`` is a tensor."""
     return x if isinstance(template, Tensor) else x.cpu().numpy()
+
+
+def to_numpy(name: str, x: object) -> np.ndarray:
+    """What ``to_tensor`` takes as numpy, floats of less than 32 bits, which it may not have, as float32."""
+    z = to_tensor(name, x)
+    return like(z.float() if z.is_floating_point() and z.itemsize < 4 else z, None)
 
 
 def check_integers(name: str, x: object, n_rows: int | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
-from calibkit._checks import expected, like, to_array, to_tensor
+from calibkit._checks import expected, to_array, to_numpy
 from calibkit._extras import needs
 from calibkit.calibrators import calibrator
 from calibkit.fitting.base import Calibrator
@@ -36,8 +36,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 def as_numpy(name: str, x: Any) -> Any:
     """A tensor, or a list that may hold some, as numpy; scikit-learn checks the rest."""
     if isinstance(x, Tensor):
-        z = to_tensor(name, x)
-        return like(z.float() if z.is_floating_point() and z.itemsize < 4 else z, None)
+        return to_numpy(name, x)
     return to_array(name, x) if isinstance(x, list | tuple) else x
 
 

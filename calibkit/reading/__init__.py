@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from calibkit._arrays import collected
-from calibkit._checks import Array, check_choice, check_flag, expected, to_tensor
+from calibkit._checks import Array, check_choice, check_flag, expected, to_numpy
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
 from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called, kind_of
@@ -217,9 +217,7 @@ def _array(name: str, x: object) -> np.ndarray:
             values = np.asarray(x)
             if values.dtype.kind in "OUST":
                 return values
-    tensor = to_tensor(name, x).cpu()
-    known = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}  # of what numpy does not have
-    return tensor.to(known.get(tensor.dtype, tensor.dtype)).numpy()
+    return to_numpy(name, x)
 
 
 __all__ = ["Columns", "Given", "Kind", "Part", "Source", "read"]

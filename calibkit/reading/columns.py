@@ -25,7 +25,7 @@ Name = str | int | None  # of a column
 #: What labels are called, the likeliest first.
 LABELS = ("label", "labels", "target", "targets", "y_true", "y")
 #: What stands before the name of a class, and what the column then holds; None: either.
-PREFIXES = {
+PREFIXES: dict[str, Kind | None] = {
     **dict.fromkeys(("logit_", "logits_"), "logits"),
     **dict.fromkeys(("prob_", "probs_", "proba_", "probability_"), "probabilities"),
     "p_": None,
@@ -65,7 +65,7 @@ class Classes(NamedTuple):
 
     columns: list[str]  # in the order of the table, but where labels are positions
     names: tuple[str, ...]  # without a common prefix; of one column both classes, where one label of two is called so
-    kind: str | None  # what they hold, where the prefix says it
+    kind: Kind | None  # what they hold, where the prefix says it
     told: tuple[str, ...]  # what was guessed, in words
 
 
@@ -181,7 +181,7 @@ def _are_positions(said: Collection[str], last: int) -> bool:
     return all(name.lower() in ("false", "true") or (name.isdecimal() and int(name) <= last) for name in said)
 
 
-def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[str, ...], str | None]:
+def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[str, ...], Kind | None]:
     """The names of classes, and what their prefix says that they hold."""
     for prefix, kind in PREFIXES.items():
         if all(name.startswith(prefix) and len(name) > len(prefix) for name in found):
