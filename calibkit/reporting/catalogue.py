@@ -164,8 +164,7 @@ def choose(trial: Trial, diagnosed: Diagnosed, *, keep_predictions: bool = False
         reasons.append(f"Leave the network as it is: {text}.")
     else:
         key = BASE
-        others = "the other one" if len(rivals) == 1 else f"none of the {len(rivals)} others"
-        others += f" that these data allow is{' not' * (len(rivals) == 1)} better beyond chance"
+        others = f"of the {len(rivals)} other methods that these data allow none is better beyond chance"
         if better:
             most = max(-tried.changes["nll"].value for tried in better.values())
             others = f"the best other method gains only {most:.4f} nats, less than the {WORTH} that we ask of it"
