@@ -18,9 +18,10 @@ from calibkit._arrays import collected
 from calibkit._checks import Array, check_choice, check_flag, expected, to_numpy
 from calibkit._files import as_path
 from calibkit.logits import ARRAYS, Logits
-from calibkit.reading.columns import LABELS, Columns, Kind, Name, as_text, called, kind_of
+from calibkit.reading.columns import LABELS, Columns, Name, as_text, called
 from calibkit.reading.files import opened
-from calibkit.reading.tables import OUTPUTS, Given, Part, agreed, as_pandas, of_table
+from calibkit.reading.kinds import Kind, agreed, kind_of, kind_of_fit
+from calibkit.reading.tables import OUTPUTS, Given, Part, as_pandas, of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -109,7 +110,7 @@ def read(
     said, told = given.kind, given.told
     if said is None:
         odd = not {*how.known} <= {*(given.classes or how.known)}  # `apply` will refuse these by their names
-        said = how.fitted if odd and how.fitted else _kind_of_fit([part.outputs for part in given.parts], how.fitted)
+        said = how.fitted if odd and how.fitted else kind_of_fit([part.outputs for part in given.parts], how.fitted)
         told += (f"{said}, as what the calibrator was fitted to",)
     return replace(given, kind=said, told=told, source=" and ".join(names) or "the data")
 
@@ -181,30 +182,6 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
         parts.append(Part(found[name], found.get(labels), found.get("groups")))
     return Given.of(parts, named or agreed(None, *(kind_of(part.outputs) for part in parts)), told=tuple(told))
-
-
-def _kind_of_fit(outputs: list[np.ndarray], fitted: Kind | None) -> Kind:
-    """The kind that a calibrator was ``fitted`` to; ValueError of none, and of what as many logits are hardly ever."""
-    if fitted is None:
-        for x in outputs:  # of numbers that are not there nothing can be told
-            if not len(x):
-                raise expected("outputs", "of at least one row", f"shape {x.shape}")
-            check_not_missing("outputs", x)
-    numbers = all(x.dtype.kind in "fiu" for x in outputs)
-    percent = numbers and all(kind_of(x / 100) == "probabilities" for x in outputs)
-    shares = numbers and all(x.shape >= (20,) and bool(((x >= 0) & (x <= 1)).all()) for x in outputs)
-    if fitted is None or (fitted == "logits" and (percent or shares)):
-        want = "logits or probabilities (--kind), as neither names nor numbers say which"
-        raise expected("kind", want, "nothing" + "; rows sum to 100: percent? divide them by 100" * percent)
-    return fitted
-
-
-def check_not_missing(name: str, outputs: np.ndarray) -> None:
-    """Refuse NaN in outputs (N, ...); the first row that has one is told."""
-    holes = np.isnan(outputs) if outputs.dtype.kind == "f" and outputs.ndim else np.zeros(1)
-    if len(rows := np.unique(np.nonzero(holes)[0])):
-        more = f" and {len(rows) - 1} others" * (len(rows) > 1)
-        raise expected(name, "without missing values", f"NaN in row {rows[0]}, from 0{more}")
 
 
 def _array(name: str, x: object) -> np.ndarray:

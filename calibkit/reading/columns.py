@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from numbers import Real
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibkit._arrays import numbered
-from calibkit._checks import ROUNDED, expected
+from calibkit._checks import expected
+from calibkit.reading.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-Kind = Literal["logits", "probabilities"]
 Name = str | int | None  # of a column
 #: What labels are called, the likeliest first.
 LABELS = ("label", "labels", "target", "targets", "y_true", "y")
@@ -191,20 +191,28 @@ def without_prefix(found: list[str], said: Collection[str] = ()) -> tuple[tuple[
 
 def _beside(table: DataFrame, said: set[str], found: list[str], how: Columns) -> list[str]:
     """Columns of numbers that are no classes. ValueError where they may be, or may not."""
-    odd, want = _doubtful(said, found), "with a column for each class and no other numbers"
+    want = "with a column for each class and no other numbers"
+    numbers = [int(name) for name in said if name.isdecimal()]
+    digits, of_columns = len(numbers) == len(said), bool(said) and said <= set(found)
+    odd = [name for name in found if name not in said]
+    if of_columns:  # of numbered classes one may have no sample
+        odd = [name for name in odd if not (digits and name.isdecimal())]
+    else:  # labels that are positions, or wrong
+        odd = [name for name in odd if name.lower() in NO_CLASSES]
     rest = [name for name in found if name not in odd]
-    two = len(said) <= 2 and _are_positions(said, 2) and not (said and said <= set(found))  # one score would do
+    two = len(said) <= 2 and _are_positions(said, 2) and not of_columns  # one score would do
     score = [name for name in found if two and name.lower() in SCORES]
     others = [name for name in found if name not in score] if len(score) == 1 else odd or rest[-1:]
     cure = f"leave out what is no class{_option(others)}, or say that all are (--ignore without a name)"
     if how.kind != "logits":
-        shares = [name for name in found if table[name].dtype.kind in "fiu" and table[name].between(0, 1).all()]
+        values = table[[name for name in found if table[name].dtype.kind in "fiu"]]
+        shares = [name for name in values if values[name].between(0, 1).all()]
         for classes in (found, rest, shares):  # without any of them they would not sum to 1
-            if _sum_to_1(table, classes):
+            known = set(classes) <= set(values) and kind_of(values[classes].to_numpy(dtype=float, na_value=np.nan))
+            if known == "probabilities":
                 return [name for name in found if name not in classes]
-    numbers = [int(name) for name in said if name.isdecimal()]
     named = without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
-    if named and len(numbers) == len(said) and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
+    if named and digits and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
         raise expected("source", want, f"the columns {listed(rest)}, and no label above {max(numbers)}; {cure}")
     scores = [name.lower() for name in found if name.lower() not in BESIDE]
     if len(score) == 1 and len(scores) == 2:
@@ -216,42 +224,9 @@ def _beside(table: DataFrame, said: set[str], found: list[str], how: Columns) ->
     if len(scores) == 1 and scores[0] not in NO_CLASSES - {"score"}:  # of the second of two classes
         return [name for name in odd if name.lower() in BESIDE]
     if len(rest) > 1 and {name.lower() for name in odd} <= BESIDE:
-        if said <= set(rest) or not all(name.isdecimal() for name in said):
-            return odd
-        if max(map(int, said)) < len(rest):  # positions, of which none is that of a column beside
+        if said <= set(rest) or not digits or max(numbers) < len(rest):  # positions, but none of a column beside
             return odd
     raise expected("source", want, f"the columns {listed(odd)}, which no label names; {cure}")
-
-
-def _doubtful(said: set[str], found: Sequence[str]) -> list[str]:
-    """Columns of numbers that may be no classes: no label names them, or they are called as what is none."""
-    unnamed = [name for name in found if name not in said]
-    if not said or not said <= set(found):  # labels that are positions, or wrong
-        return [name for name in unnamed if name.lower() in NO_CLASSES]
-    digits = all(name.isdecimal() for name in said)  # of numbered classes one may have no sample
-    return [name for name in unnamed if not (digits and name.isdecimal())]
-
-
-def _sum_to_1(table: DataFrame, names: list[str]) -> bool:
-    """Whether these columns show themselves to be the probabilities of all classes."""
-    numbers = all(table[name].dtype.kind in "fiu" for name in names)
-    return numbers and kind_of(table[names].to_numpy(dtype=float, na_value=np.nan)) == "probabilities"
-
-
-def kind_of(outputs: np.ndarray) -> Kind | None:
-    """What numbers (N, K) show themselves to be: below 0 are no probabilities, and logits do not sum to 1 in each row.
-
-    Example:
-        >>> kind_of(np.array([[1.0, -2.0]])), kind_of(np.array([[0.9, 0.1], [0.5, 0.5]])), kind_of(np.ones((2, 2)))
-        ('logits', 'probabilities', None)
-    """
-    if outputs.ndim not in (1, 2) or outputs.dtype.kind not in "fiu" or not outputs.size:
-        return None
-    if (outputs < 0).any():  # also beside NaN
-        return "logits"
-    if len(outputs) == 1 or outputs.ndim == 1 or outputs.shape[1] == 1:
-        return None
-    return "probabilities" if np.abs(outputs.sum(1, dtype=float) - 1).max() <= ROUNDED else None
 
 
 def _is_text(column: Series) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 from calibkit._arrays import collected
 from calibkit._checks import expected
 from calibkit._extras import needs
-from calibkit.reading.columns import LABELS, PREFIXES, Columns, Kind, called, class_columns, kind_of, listed
+from calibkit.reading.columns import LABELS, PREFIXES, Columns, called, class_columns, listed
+from calibkit.reading.kinds import Kind, agreed, kind_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -90,15 +91,6 @@ def as_pandas(source: Any) -> Any:
     with needs("report"):
         import pyarrow
     return pyarrow.table(source).to_pandas() if hasattr(source, "__arrow_c_stream__") else source
-
-
-def agreed(asked: Kind | None, *said: Kind | None) -> Kind | None:
-    """The kind that was asked for, or the one that names or numbers of a split or two say; None: none do."""
-    kinds = sorted({*said} - {None}, key=str)
-    if {*kinds} - {asked or next(iter(kinds), None)}:
-        want = "of both splits" if asked is None else f"of the names, {' and '.join(map(str, kinds))}"
-        raise expected("kind", f"that {want}", " and ".join(map(str, kinds)) if asked is None else repr(asked))
-    return asked or next(iter(kinds), None)
 
 
 def of_table(table: DataFrame, how: Columns) -> Given:

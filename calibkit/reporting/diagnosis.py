@@ -22,7 +22,8 @@ from calibkit._checks import (
     to_tensor,
 )
 from calibkit.logits import HeldOut, log_probs
-from calibkit.reading import Given, Kind, Part, check_not_missing
+from calibkit.reading import Given, Kind, Part
+from calibkit.reading.kinds import check_not_missing
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
