@@ -205,11 +205,12 @@ def _beside(table: DataFrame, said: set[str], found: list[str], how: Columns) ->
     others = [name for name in found if name not in score] if len(score) == 1 else odd or rest[-1:]
     cure = f"leave out what is no class{_option(others)}, or say that all are (--ignore without a name)"
     if how.kind != "logits":
-        values = table[[name for name in found if table[name].dtype.kind in "fiu"]]
-        shares = [name for name in values if values[name].between(0, 1).all()]
+        numeric = [name for name in found if table[name].dtype.kind in "fiu"]
+        x = table[numeric].to_numpy(dtype=float, na_value=np.nan)
+        shares = [name for name, within in zip(numeric, ((x >= 0) & (x <= 1)).all(0), strict=True) if within]
         for classes in (found, rest, shares):  # without any of them they would not sum to 1
-            known = set(classes) <= set(values) and kind_of(values[classes].to_numpy(dtype=float, na_value=np.nan))
-            if known == "probabilities":
+            among = [name in classes for name in numeric]
+            if sum(among) == len(classes) and kind_of(x[:, among]) == "probabilities":
                 return [name for name in found if name not in classes]
     named = without_prefix(rest, said)[0] == tuple(rest) and not all(name.isdecimal() for name in rest)
     if named and digits and 1 <= max(numbers, default=0) < len(rest) - 1:  # which one is no class?
