@@ -6,6 +6,7 @@ import runpy
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 
 from calibkit._files import write_npz
 from calibkit.calibrators import (
@@ -52,12 +53,10 @@ def test_bad_values(name, sample, tmp_path):
     header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
     for entry, value, want in bad:
         other = CALIBRATORS[name]()
-        with pytest.raises(ValueError, match=f"Expected `{entry}` to be {want}, but got"):
-            other.load_state_dict({**state, entry: value})
+        refused(f"`{entry}` to be {want}, but got", other.load_state_dict, {**state, entry: value})
         assert other.n_classes is None and all(getattr(other, key) is None for key in other.state)
         write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
-        with pytest.raises(ValueError, match=f"but got '.*bad.npz': Expected `{entry}` to be {want}"):
-            load_calibrator(tmp_path / "bad.npz")
+        refused(f".*but got '.*bad.npz': Expected `{entry}` to be {want}", load_calibrator, tmp_path / "bad.npz")
 
 
 @pytest.mark.parametrize("state", [None, [], {"temperature": 1.0}])
@@ -82,15 +81,12 @@ def test_shapes(name, sample, tmp_path):
         bad += [(entry, np.concatenate([value, value[-1:]]))] if value.ndim and entry != "scores" else []
     header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
     for entry, value in bad:
-        with pytest.raises(ValueError, match=f"Expected `{entry}` to be of shape .*, but got shape "):
-            calibrator.load_state_dict({**state, entry: value})
+        refused(f"`{entry}` to be of shape .*, but got shape ", calibrator.load_state_dict, {**state, entry: value})
         np.testing.assert_array_equal(calibrator(z), want)
         write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
-        with pytest.raises(ValueError, match=f"but got '.*bad.npz': Expected `{entry}` to be of shape "):
-            load_calibrator(tmp_path / "bad.npz")
+        refused(f".*but got '.*bad.npz': Expected `{entry}` to be of shape ", load_calibrator, tmp_path / "bad.npz")
     if any(3 in value.shape for value in entries.values()) and name != "ets":  # whose three weights are of no class
-        with pytest.raises(ValueError, match="to be of shape \\(4"):
-            calibrator.load_state_dict({**state, "n_classes": np.asarray(4)})
+        refused(".*to be of shape \\(4", calibrator.load_state_dict, {**state, "n_classes": np.asarray(4)})
 
 
 @pytest.mark.parametrize(
@@ -108,8 +104,7 @@ def test_numbers_that_no_fit_gives(name, entry, value, message, sample):
     fitted = CALIBRATORS[name]().fit(*sample)
     state, probs = fitted.state_dict(), fitted(sample[0])
     value = 1.5 - 3 * state[entry] if value is None else np.array(value)
-    with pytest.raises(ValueError, match=f"^Expected `{entry}` to be {message}"):
-        fitted.load_state_dict({**state, entry: value})
+    refused(f"`{entry}` to be {message}", fitted.load_state_dict, {**state, entry: value})
     np.testing.assert_array_equal(fitted(sample[0]), probs)
 
 
@@ -153,8 +148,7 @@ def test_a_fit_on_a_table_keeps_the_names_of_its_columns(sample, tmp_path, prefi
     for calibrator in (fitted, again):
         np.testing.assert_array_equal(calibrator(table), calibrator(z))
         for turned in (table[table.columns[::-1]], table.set_axis(names, axis=1)[names[::-1]]):
-            with pytest.raises(ValueError, match="Expected `logits` to be with the columns .*, in this order"):
-                calibrator(turned)
+            refused("`logits` to be with the columns .*, in this order", calibrator, turned)
     for other in (pd.DataFrame(z), pd.DataFrame(z, columns=list("abc"))):  # whose names say nothing
         np.testing.assert_array_equal(again(other), again(z))
     for nameless in (z, pd.DataFrame(z), table.set_axis(["a"] * len(names), axis=1)):
@@ -205,8 +199,7 @@ def test_a_class_of_a_script_and_one_in_a_file_named_as_a_method(sample, tmp_pat
         fitted = cls().fit(*sample)
         path = fitted.save(tmp_path / "mine.npz")
         assert cls.load(path).temperature == fitted.temperature
-        with pytest.raises(ValueError, match=r"that of Mine.*; Mine.load"):
-            load_calibrator(path)
+        refused(".*that of Mine.*; Mine.load", load_calibrator, path)
 
 
 def test_what_is_no_file_of_a_calibrator_or_damaged_is_named(sample, tmp_path):
@@ -215,10 +208,8 @@ def test_what_is_no_file_of_a_calibrator_or_damaged_is_named(sample, tmp_path):
         (tmp_path / f"damaged{n}.npz").write_bytes(damaged)
     np.savez(tmp_path / "damaged_other.npz", values=np.zeros(3))
     for path in tmp_path.glob("damaged*"):
-        with pytest.raises(ValueError, match="Expected `path` to be a file that Calibrator.save wrote.*damaged.*npz"):
-            load_calibrator(path)
-        with pytest.raises(ValueError, match="Expected `path` to be a file that Sharpened.save wrote, but got"):
-            Sharpened.load(path)
+        refused("`path` to be a file that Calibrator.save wrote.*damaged.*npz", load_calibrator, path)
+        refused("`path` to be a file that Sharpened.save wrote, but got", Sharpened.load, path)
     for read in (load_calibrator, Sharpened.load):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "absent.npz")
@@ -236,5 +227,4 @@ def test_what_a_header_says_of_the_data_is_checked(wrong, sample, tmp_path):
     arrays = dict(np.load(path))
     header = json.loads(str(arrays.pop("header"))) | wrong
     write_npz(path, {"header": np.asarray(json.dumps(header)), **arrays})
-    with pytest.raises(ValueError, match=r"^Expected `path` to be .*ts\.npz': Expected `(classes|floor)` to be "):
-        load_calibrator(path)
+    refused(r"`path` to be .*ts\.npz': Expected `(classes|floor)` to be ", load_calibrator, path)

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from affine_samples import check_order
+from refusals import refused
 
 from calibkit import metrics
 from calibkit.calibrators import TemperatureScaling, VectorScaling
@@ -146,5 +147,4 @@ def test_float32_equals_float64_and_twice_is_the_same():
 
 def test_fewer_rows_than_folds():
     z, y = random_sample(0, n=4)
-    with pytest.raises(ValueError, match="Expected `logits` to be at least 5 rows, .*, but got 4"):
-        VectorScaling(lam=None).fit(z, y)
+    refused("`logits` to be at least 5 rows, .*, but got 4", VectorScaling(lam=None).fit, z, y)

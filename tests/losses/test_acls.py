@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refused
 
 from calibkit.losses.acls import ACLS
 from calibkit.losses.cross_entropy import CrossEntropy
@@ -101,9 +102,7 @@ class TestAblations:
     def test_what_the_ranking_needs(self, three):
         with pytest.raises(ValueError, match='Expected `indicator` to be "margin" where `part` is "adaptive"'):
             ACLS(part="adaptive", indicator="ranking", n_samples=3)
-        with pytest.raises(ValueError, match="Expected `n_samples` to be an integer"):
-            ACLS(indicator="ranking")
-        with pytest.raises(ValueError, match="Expected `n_samples` to be an integer"):
-            ACLS(n_samples="x")
+        refused("`n_samples` to be an integer", ACLS, indicator="ranking")
+        refused("`n_samples` to be an integer", ACLS, n_samples="x")
         with pytest.raises(ValueError, match="Expected `index` to be the samples' positions, .*, but got None"):
             ACLS(indicator="ranking", n_samples=3)(*three)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from calibkit import TemperatureScaling, calibrator, load_calibrator, metrics
 from calibkit.objectives import ECE, ClassBalanced, Focal, LabelSmoothing, losses
@@ -38,8 +39,7 @@ def test_detached_the_factor_is_a_weight():
 )
 def test_bad_options(cls, option, values, want):
     for value in values:
-        with pytest.raises(ValueError, match=f"Expected `{option}` to be {want}"):
-            cls(value)
+        refused(f"`{option}` to be {want}", cls, value)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # there is no minimum

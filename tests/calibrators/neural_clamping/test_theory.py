@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy.optimize import LinearConstraint, linprog, minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
@@ -76,14 +77,12 @@ def test_theorem_delta_takes_a_range_for_each_channel():
 
 def test_bad_gradients_and_options(network, images):
     for option, value in (("batch_size", 0), ("temperature", 0.0), ("temperature", -1.0)):
-        with pytest.raises(ValueError, match=f"^Expected `{option}` to be "):
-            entropy_gradient(network, images, **{option: value})
+        refused(f"`{option}` to be ", entropy_gradient, network, images, **{option: value})
     x, g = np.array([[0.2, 0.5], [0.6, 0.5]]), np.array([-1.0, 1.0])
     np.testing.assert_allclose(theorem_delta(g, x, (0.0, 1.0)), [-0.2, 0.5], atol=1e-12)  # numpy, too
-    with pytest.raises(
-        ValueError, match=r"^Expected `gradient` to be of shape \(2,\), as an image, but got shape \(3,\)"
-    ):
-        theorem_delta(np.ones(3), x, (0.0, 1.0))
+    refused(
+        r"`gradient` to be of shape \(2,\), as an image, but got shape \(3,\)", theorem_delta, np.ones(3), x, (0.0, 1.0)
+    )
 
 
 def test_theorem_start_is_theorem_delta(network, images, labels):
