@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy.special import softmax
 
 from calibkit.metrics import METRICS, Sample, bootstrap_difference, bootstrap_values
@@ -146,13 +147,10 @@ def test_an_infinite_nll_of_one_stays_infinite(own):
 
 def test_bad_input():
     p, q, y = two()
-    with pytest.raises(ValueError, match=r"Expected `labels` to be of shape"):
-        bootstrap_difference(p, q[:10], y)
+    refused("`labels` to be of shape", bootstrap_difference, p, q[:10], y)
     wide = np.hstack([q, np.zeros((len(q), 1))])
-    with pytest.raises(ValueError, match=r"Expected `after` to be of shape \(400, 4\) as `before`"):
-        bootstrap_difference(p, wide, y)
-    with pytest.raises(ValueError, match="Expected `level` to be between 0 and 1"):
-        bootstrap_difference(p, q, y, level=1.0)
+    refused(r"`after` to be of shape \(400, 4\) as `before`", bootstrap_difference, p, wide, y)
+    refused("`level` to be between 0 and 1", bootstrap_difference, p, q, y, level=1.0)
 
 
 def test_names_may_come_from_a_generator():

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy import stats
 
 from calibkit.metrics import Monitor
@@ -260,17 +261,12 @@ def test_periods_are_taken_together(week):
 )
 def test_bad_periods(week, current, reference, message):
     for test in (week.drift, week.drift_by_period):
-        with pytest.raises(ValueError, match=f"^Expected {message}"):
-            test(current, reference)
+        refused(message, test, current, reference)
 
 
 def test_bad_alphas_and_nothing_to_test(week):
     for test in (week.drift, week.drift_by_period):
-        with pytest.raises(ValueError, match="Expected `alpha` to be"):
-            test("2026-11-17", alpha=1.0)
-        with pytest.raises(ValueError, match="Expected `alpha` to be the chance of a false alarm, .*, but got 0.99"):
-            test("2026-11-17", alpha=0.99)
-    with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got 'a'"):
-        Monitor().drift("a")
-    with pytest.raises(ValueError, match="`current` to be periods of none, as there is no other, but got none"):
-        Monitor().drift_by_period()
+        refused("`alpha` to be", test, "2026-11-17", alpha=1.0)
+        refused("`alpha` to be the chance of a false alarm, .*, but got 0.99", test, "2026-11-17", alpha=0.99)
+    refused(".*`current` to be periods of none, as there is no other, but got 'a'", Monitor().drift, "a")
+    refused(".*`current` to be periods of none, as there is no other, but got none", Monitor().drift_by_period)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from drawn_logits import true_logits
+from refusals import refused
 from scipy.special import softmax
 
 from calibkit.calibrators import Identity, StructuredMatrixScaling, TemperatureScaling
@@ -185,8 +186,7 @@ def test_bad_options(options, match):
 
 
 def test_too_few_rows():
-    with pytest.raises(ValueError, match="Expected `probs` to be at least 5 rows, but got 4"):
-        variational_ece(np.tile([0.9, 0.1], (4, 1)), np.zeros(4, int))
+    refused("`probs` to be at least 5 rows, but got 4", variational_ece, np.tile([0.9, 0.1], (4, 1)), np.zeros(4, int))
 
 
 SAMPLES = 40
@@ -230,8 +230,7 @@ def test_the_score_is_the_sum_and_what_mends_nothing_finds_nothing():
 
 def test_what_is_no_recalibrator():
     for odd in ("temperature_scaling", TemperatureScaling, None):
-        with pytest.raises(ValueError, match="^Expected `recalibrator` to be a calibrator"):
-            score_parts(np.full((9, 2), 0.5), np.zeros(9, int), odd)
+        refused("`recalibrator` to be a calibrator", score_parts, np.full((9, 2), 0.5), np.zeros(9, int), odd)
 
 
 def test_parts_of_rows_that_go_together():

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from refusals import refused
 
 from calibkit import ClassTemperatureScaling, Comparison, Monitor, plots, reliability_bins
 
@@ -129,8 +130,7 @@ def test_bad_input_is_refused_before_a_figure_is_made():
         ("class_accuracy", lambda: plots.class_temperatures([1.0, 2.0], [0.5])),
         ("names", lambda: plots.class_temperatures([1.0, 2.0], names=["a"])),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
-            call()
+        refused(f"`{name}` to be ", call)
     with pytest.raises(ValueError, match="^Expected `numbers` to be a format of numbers, or None, but got 'z"):
         plots.forest_plot({"a": (1, 0, 2)}, numbers="zz", ax=Figure().subplots())
     with pytest.raises(RuntimeError, match="Expected `ClassTemperatureScaling` to be fitted"):
@@ -217,7 +217,6 @@ def test_a_comparison_is_drawn_as_it_is():
     dots = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
     assert dots == [methods.of(name, "nll").value for name in ("temperature_scaling", "identity")]
     assert ax.get_xlabel() == "NLL, nats"
-    with pytest.raises(ValueError, match="Expected `metric` to be one of ece"):
-        plots.forest_plot(methods, metric="brier")
+    refused("`metric` to be one of ece", plots.forest_plot, methods, metric="brier")
     with pytest.raises(ValueError, match="Expected `rows` to be at least one"):
         plots.forest_plot(Comparison(LABELS, ["ece"], n_resamples=10), base="identity")

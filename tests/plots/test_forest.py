@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from refusals import refused
 
 from calibkit import Comparison, plots
 from calibkit.metrics import METRICS
@@ -62,5 +63,4 @@ def test_each_metric_has_its_unit():
 
 
 def test_two_rows_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="Expected `rows` to be of different names, but got ts, ts"):
-        plots.forest_plot([("ts", 1, 0, 2), ("ts", 3, 2, 4)])
+    refused("`rows` to be of different names, but got ts, ts", plots.forest_plot, [("ts", 1, 0, 2), ("ts", 3, 2, 4)])

@@ -4,6 +4,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy import stats
 
 from calibkit import plots
@@ -125,8 +126,7 @@ def test_points_band_and_marks_are_those_of_the_report(monitor):
 
 
 def test_what_is_refused(monitor):
-    with pytest.raises(ValueError, match="Expected `monitor` to be one with a period"):
-        plots.ece_by_period(Monitor())
+    refused("`monitor` to be one with a period", plots.ece_by_period, Monitor())
     with pytest.raises(ValueError, match="Expected `drifted` to be periods of the monitor, day 00 to day 19"):
         plots.ece_by_period(monitor, drifted=["day 20"])
 
