@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from calibkit import data
 from calibkit.data import DATASETS, texts
@@ -60,8 +61,7 @@ def test_a_closed_vocabulary_leaves_other_words_out(monkeypatch):
 @pytest.mark.usefixtures("data_cache")
 def test_no_word_outside_the_training_split_is_known():
     write(NAME, train=[f"word{i}" for i in range(910)], test=["Subject: x\n\nnew word0"])
-    with pytest.raises(ValueError, match="Expected `name` to be a data set of kind text, but got 'camvid'"):
-        data.vocabulary("camvid")
+    refused("`name` to be a data set of kind text, but got 'camvid'", data.vocabulary, "camvid")
     for seed in (0, 1):
         vocabulary = data.vocabulary(NAME, seed=seed)
         assert len(vocabulary) == 2 + 10

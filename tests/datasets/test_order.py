@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from calibkit import data
 from calibkit._files import write_npz
@@ -87,16 +88,14 @@ def test_other_images_are_refused(copy):
     for (got, train), seed in zip(faults.items(), (None, 0, None, 0, None), strict=True):
         copy.write(seed, train=train)
         for split in ("train", "val"):
-            with pytest.raises(ValueError, match=f"Expected `cifar10` to be .*, but got .*{got}"):
-                load_split("cifar10", split)
+            refused(f"`cifar10` to be .*, but got .*{got}", load_split, "cifar10", split)
         load_split("cifar10", "test")
 
 
 def test_images_without_labels_are_refused(copy):
     copy.write()
     np.save(data.files("cifar10")["test"][1], copy.official["test"][1][:49])
-    with pytest.raises(ValueError, match="Expected `cifar10` to be .*, but got 50 images and 49 labels in test"):
-        load_split("cifar10", "test")
+    refused("`cifar10` to be .*, but got 50 images and 49 labels in test", load_split, "cifar10", "test")
 
 
 def test_a_data_set_without_an_order_keeps_that_of_its_files(copy):
@@ -157,10 +156,8 @@ def test_halves_are_all_samples():
 
 def test_bad_input():
     for n, seed, name in ((0, 0, "n"), (11, 0, "n"), (2, None, "seed"), (2, -1, "seed")):
-        with pytest.raises(ValueError, match=f"Expected `{name}` to be an integer"):
-            subset(np.arange(10) % 2, n, seed=seed)
+        refused(f"`{name}` to be an integer", subset, np.arange(10) % 2, n, seed=seed)
     one_hot = np.eye(3, dtype=int)
     for call in (lambda: subset(one_hot, 2), lambda: subset(None, 1), lambda: halves(one_hot), lambda: halves([0])):
-        with pytest.raises(ValueError, match=r"Expected `labels` to be (of shape \(N,\)|two or more), .*, but got "):
-            call()
+        refused(r"`labels` to be (of shape \(N,\)|two or more), .*, but got ", call)
     assert subset(["b", "a", "b"], 3).tolist() == [0, 1, 2]

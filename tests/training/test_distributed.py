@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from digits_runs import train_digits, train_layers
+from refusals import refused
 
 from calibkit.logits import Logits
 from calibkit.training.run_folder import lock
@@ -105,8 +106,7 @@ def test_two_machines_are_both_refused_a_folder_in_which_another_run_trains(tmp_
 def test_several_processes_that_are_asked_to_be_one(tmp_path, monkeypatch):
     """As torchrun starts them where ``devices`` is forgotten: each would train by itself."""
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"Expected `devices` to be 2 over all `nodes`, .*\(WORLD_SIZE\), but got 1"):
-        train_digits(tmp_path)
+    refused(r"`devices` to be 2 over all `nodes`, .*\(WORLD_SIZE\), but got 1", train_digits, tmp_path)
     assert not any(tmp_path.iterdir())
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert launch("cpu", 1, 1, "64-true").world_size == 1

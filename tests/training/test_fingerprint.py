@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from digits_runs import digits_model, ending_after
+from refusals import refused
 from torch import nn
 
 from calibkit.losses import CRL
@@ -58,8 +59,7 @@ def test_another_loss_of_the_same_text_is_refused(tmp_path, monkeypatch, first, 
     monkeypatch.setattr("calibkit.training.trainer.train", lambda setup, history, save: history.append([1.0] * 9))
     assert repr(first) == repr(second)
     run(tmp_path, loss=first)
-    with pytest.raises(ValueError, match=f"Expected `folder` to be a run with {got}"):
-        run(tmp_path, loss=second)
+    refused(f"`folder` to be a run with {got}", run, tmp_path, loss=second)
 
 
 def test_another_network_is_refused(tmp_path):
@@ -67,8 +67,7 @@ def test_another_network_is_refused(tmp_path):
         folder = tmp_path / str(finished)
         run(folder) if finished else cut_short(folder)
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
-        with pytest.raises(ValueError, match="`folder` to be a run with network_digest .* parameters, .* but got"):
-            run(folder, other)
+        refused(".*`folder` to be a run with network_digest .* parameters, .* but got", run, folder, other)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         assert run(folder).meta["network_digest"].startswith("610 parameters, ")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refused
 from torch import nn
 
 from calibkit import data
@@ -163,8 +164,7 @@ def test_mc_dropout_drops_in_training_only_features_of_the_last_layer():
 
 
 def test_a_network_without_a_linear_layer():
-    with pytest.raises(ValueError, match="Expected `model` to be a network with a linear layer, but got Conv2d"):
-        mc_dropout(nn.Conv2d(1, 2, 3))
+    refused("`model` to be a network with a linear layer, but got Conv2d", mc_dropout, nn.Conv2d(1, 2, 3))
 
 
 def test_variants_train_by_their_names(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from refusals import refused
 
 from calibkit.logits import Logits
 from calibkit.models import MODELS
@@ -147,8 +148,7 @@ def test_recipes_that_nobody_has():
         (("cifar10", "reduced", "mbls", "nope"), "`paper` to be None at the budget reduced, .*, but got 'nope'"),
         (("svhn", "reduced", "mbls"), "`dataset` to be one with a recipe: cifar10, .*, but got 'svhn'"),
     ]:
-        with pytest.raises(ValueError, match=f"^Expected {message}"):
-            recipe_of(*wanted)
+        refused(message, recipe_of, *wanted)
 
 
 def test_bad_recipes():
@@ -159,10 +159,8 @@ def test_bad_recipes():
         **{"milestones": (40, 60), "warmup": 2.0, "cutmix": 1.5, "dropout": 0.95, "passes": 0, "n_tokens": 0},
         **{"cape_bins": -1, "cape_every": 0},
     }.items():
-        with pytest.raises(ValueError, match=f"Expected `{option}` to be"):
-            Recipe(**{"epochs": 1, option: value})
-    with pytest.raises(ValueError, match="Expected `milestones` to be a tuple of fractions of the run, but got 0.5"):
-        Recipe(1, milestones=0.5)
+        refused(f"`{option}` to be", Recipe, **{"epochs": 1, option: value})
+    refused("`milestones` to be a tuple of fractions of the run, but got 0.5", Recipe, 1, milestones=0.5)
 
 
 def test_the_losses_of_a_chapter_are_trained_alike():

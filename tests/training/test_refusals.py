@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from digits_runs import RECIPE, digits_model
+from refusals import refused
 from torch import nn
 
 from calibkit.losses import CRL
@@ -75,8 +76,7 @@ def test_bad_options(tmp_path, monkeypatch):
         ("loss", "mbls", "a .*, as `assemble` .*, but got '"),
         ("recipe", "smoke", "a .*, as `assemble` .*, but got '"),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `{option}` to be {want}"):
-            fit(**{**given, option: value}, folder=tmp_path / "none")
+        refused(f"`{option}` to be {want}", fit, **{**given, option: value}, folder=tmp_path / "none")
         assert not (tmp_path / "none").exists()
 
 
@@ -88,8 +88,7 @@ def test_what_cannot_be_assembled():
         ("acls indicator=ranking n_samples=1000", {}, "`loss` to be without `n_samples`.*, but got '.* n_samples="),
         ("cutmix margin=3", {}, "`loss` to be with options among epochs, .*, but got margin"),
     ):
-        with pytest.raises(ValueError, match=f"^Expected {message}"):
-            assemble("digits", "small_cnn", key, "smoke", **options)
+        refused(message, assemble, "digits", "small_cnn", key, "smoke", **options)
 
 
 def test_assembling_leaves_the_callers_random_numbers_alone():
@@ -127,8 +126,7 @@ def test_losses_and_recipes_that_do_not_fit_the_data(tmp_path):
         (CRL(n_samples=2000), RECIPE, "loss` to be one with n_samples=1000, as digits has"),
         (nn.CrossEntropyLoss(), replace(RECIPE, n_tokens=3), "recipe` to be one without n_tokens"),
     ):
-        with pytest.raises(ValueError, match=f"Expected `{name}"):
-            fit(digits_model(), loss, "digits", recipe, folder=tmp_path)
+        refused(f"`{name}", fit, digits_model(), loss, "digits", recipe, folder=tmp_path)
     with pytest.raises(ValueError, match="Expected `loss` to be one without a history of samples, as pixels"):
         fit(digits_model(), CRL(n_samples=367), "camvid", RECIPE, folder=tmp_path)
 

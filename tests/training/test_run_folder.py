@@ -16,6 +16,7 @@ from digits_runs import (
     train_digits,
     was_killed,
 )
+from refusals import refused
 from torch import nn
 
 from calibkit import data
@@ -92,15 +93,13 @@ def test_a_damaged_checkpoint_is_named_and_stays(tmp_path):
     content[len(content) // 2] ^= 1
     (tmp_path / "checkpoint.npz").write_bytes(content)
     kept = names(tmp_path)
-    with pytest.raises(ValueError, match=r"Expected `path` to be a whole npz file .*/checkpoint\.npz"):
-        train_digits(tmp_path, recipe=RECIPE)
+    refused(r"`path` to be a whole npz file .*/checkpoint\.npz", train_digits, tmp_path, recipe=RECIPE)
     assert names(tmp_path) == kept
 
 
 def test_a_checkpoint_of_another_program_is_refused_and_stays(tmp_path):
     np.savez(tmp_path / "checkpoint.npz", step=1)
-    with pytest.raises(ValueError, match="^Expected `folder` to be a run with loss .*, but got None in "):
-        train_digits(tmp_path, recipe=RECIPE)
+    refused("`folder` to be a run with loss .*, but got None in ", train_digits, tmp_path, recipe=RECIPE)
     assert names(tmp_path) == ["checkpoint.npz"]
 
 
@@ -144,10 +143,9 @@ def test_every_file_that_a_resume_reads_is_on_the_disk_before_it_has_its_name(tm
 def test_two_trainings_in_one_folder(tmp_path, undisturbed):
     """The second is refused while the first one runs, and goes on after its death."""
     with lock(tmp_path):
-        with pytest.raises(
-            ValueError, match="Expected `folder` to be one that no other training writes to, but got .*"
-        ):
-            train_digits(tmp_path, recipe=RECIPE)
+        refused(
+            "`folder` to be one that no other training writes to, but got .*", train_digits, tmp_path, recipe=RECIPE
+        )
         assert names(tmp_path) == [".lock"]
     assert names(tmp_path) == []
     assert was_killed(in_a_process(die_in_step, tmp_path, 15, RECIPE))
@@ -178,8 +176,7 @@ def test_a_finished_run_needs_neither_lock_nor_a_folder_to_write_to(tmp_path):
     with lock(tmp_path):
         assert same(train_digits(tmp_path, recipe=recipe), first)
     (tmp_path / "weights.npz").unlink()
-    with pytest.raises(ValueError, match=r"Expected `folder` to be a run with weights.npz beside its logits.npz"):
-        train_digits(tmp_path, recipe=recipe)
+    refused("`folder` to be a run with weights.npz beside its logits.npz", train_digits, tmp_path, recipe=recipe)
 
 
 def test_a_run_of_a_version_before_a_field_of_the_recipe_is_resumed(tmp_path):
@@ -188,8 +185,7 @@ def test_a_run_of_a_version_before_a_field_of_the_recipe_is_resumed(tmp_path):
     before = {key: value for key, value in recipe.items() if key != "cape_bins"}
     Run(tmp_path, {"recipe": recipe})._check({"recipe": before})
     for ours, found in ((recipe | {"cape_bins": 10}, before), (recipe | {"epochs": 2}, before), (recipe, "a cake")):
-        with pytest.raises(ValueError, match="Expected `folder` to be a run with recipe"):
-            Run(tmp_path, {"recipe": ours})._check({"recipe": found})
+        refused("`folder` to be a run with recipe", Run(tmp_path, {"recipe": ours})._check, {"recipe": found})
 
 
 def test_a_run_that_ended_while_this_one_waited_for_the_lock_is_read(tmp_path, monkeypatch):
