@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from book.kit import judging
 from book.kit.__main__ import main
@@ -200,10 +201,8 @@ def test_a_claim_has_one_of_three_answers():
         row = Row("a", test_set="a", values={"nll": 1.0}, less={claim.base: {"accuracy": (*less, 0.01)}})
         assert claim.answer([row]) == (answer, less)
     for bad in ("better ece than ets", "lower ece", "lower mce than ets", "lower ece than platt"):
-        with pytest.raises(ValueError, match="Expected `(claims|calibrator)` to be "):
-            Claim.parse(bad)
-    with pytest.raises(ValueError, match="^Expected `folder` to be text or a pathlib.Path, but got 3"):
-        judging.judge("ets", SMALL, folder=3)
+        refused("`(claims|calibrator)` to be ", Claim.parse, bad)
+    refused("`folder` to be text or a pathlib.Path, but got 3", judging.judge, "ets", SMALL, folder=3)
 
 
 def test_an_infinite_nll_is_worse_than_any():
@@ -283,8 +282,7 @@ def test_what_cannot_be_judged_ends_with_status_1(mine, monkeypatch, shell):
 
 def test_a_network_that_is_none_is_told_of_the_option():
     for name in ("nothing", "noth*"):
-        with pytest.raises(ValueError, match=f"^Expected `networks` to be .* but got '{re.escape(name)}'"):
-            judging.judge("ets", [name])
+        refused(f"`networks` to be .* but got '{re.escape(name)}'", judging.judge, "ets", [name])
 
 
 def test_by_default_one_seed_of_each_training():

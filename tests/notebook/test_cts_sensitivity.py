@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy.special import softmax
 from scipy.stats import spearmanr
 
@@ -38,5 +39,4 @@ def test_correlation_is_that_of_the_accuracy_and_the_error_of_each_class(stored)
 
 
 def test_no_draws_are_refused(stored):
-    with pytest.raises(ValueError, match="Expected `n_draws` to be"):
-        cts_sensitivity.spread({"drawn": stored}, {"TS": "temperature_scaling"}, 0)
+    refused("`n_draws` to be", cts_sensitivity.spread, {"drawn": stored}, {"TS": "temperature_scaling"}, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from refusals import refused
 
 from book.kit.notebook import golden as module
 from book.kit.notebook.golden import fit_seconds, recorded
@@ -65,8 +66,7 @@ def test_each_row_may_have_a_tolerance_of_its_own(stored):
     recorded("page/stop", lambda: other, tolerance=tolerance, **here)
     with pytest.raises(ValueError, match="within 0.05 of the stored 3.08996"):
         recorded("page/stop", lambda: other, tolerance=tolerance | {"CIFAR10-LT, tail": 0.05}, **here)
-    with pytest.raises(ValueError, match="Expected `tolerance` to be one a row"):
-        recorded("page/stop", lambda: TABLE, tolerance={"CIFAR-10": 0.1}, **here)
+    refused("`tolerance` to be one a row", recorded, "page/stop", lambda: TABLE, tolerance={"CIFAR-10": 0.1}, **here)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,7 @@ def test_each_row_may_have_a_tolerance_of_its_own(stored):
     ],
 )
 def test_what_cannot_be_stored_or_found_is_refused(stored, name, table, available, message):
-    with pytest.raises(ValueError, match=f"Expected {message}"):
-        recorded(name, lambda: table, available=available)
+    refused(message, recorded, name, lambda: table, available=available)
     assert stored.read_text() == STORED
 
 
@@ -89,8 +88,7 @@ def test_another_file_and_a_tolerance_that_is_no_number_are_refused(stored):
     with pytest.raises(ValueError, match="Expected `tolerance` to be a number"):
         recorded("page/stop", never, available=False, tolerance={"CIFAR-10": float("nan")})
     stored.write_text("table,row,value\nstop,a,1\n")
-    with pytest.raises(ValueError, match="Expected `columns` to be table, row, column, value"):
-        recorded("page/stop", never, available=False)
+    refused("`columns` to be table, row, column, value", recorded, "page/stop", never, available=False)
 
 
 def test_the_rounding_of_the_file_is_no_difference(path):
@@ -138,8 +136,7 @@ def test_two_that_measure_one_table_store_it_once(path):
     pd.testing.assert_frame_equal(found, TABLE)
     assert path.read_text() == STORED
     path.unlink()
-    with pytest.raises(ValueError, match="within 0.005 of the stored"):
-        recorded("page/stop", lambda: measured(TABLE + 1), available=True)
+    refused(".*within 0.005 of the stored", recorded, "page/stop", lambda: measured(TABLE + 1), available=True)
     assert path.read_text() == STORED
 
 

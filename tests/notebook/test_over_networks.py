@@ -1,7 +1,7 @@
 """Words for families of differences, and the rows that a base selects."""
 
 import pandas as pd
-import pytest
+from refusals import refused
 
 from book.kit.notebook import over_networks
 
@@ -41,5 +41,4 @@ def test_select_takes_the_base_of_the_same_loss():
     assert over_networks.select(frame, "ts")["network"].tolist() == ["d/m, brier"]
     assert over_networks.select(frame, "ts", "cross_entropy")["value"].tolist() == [2]
     assert over_networks.select(frame, "ts", metric="nll").empty
-    with pytest.raises(ValueError, match="Expected `column`"):
-        over_networks.select(frame, "ts", metrik="nll")
+    refused("`column`", over_networks.select, frame, "ts", metrik="nll")

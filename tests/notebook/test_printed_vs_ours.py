@@ -6,6 +6,7 @@ import re
 import pandas as pd
 import pytest
 from html_cells import Cells
+from refusals import refused
 
 from book.kit import results
 from book.kit.notebook import display_names
@@ -168,10 +169,8 @@ def test_other_rows_and_columns_are_refused(first):
         pd.concat([first, results.compare("acls", "1")]),
         pd.concat([first] * 2, ignore_index=True),
     ):
-        with pytest.raises(ValueError, match="Expected `compared` to be rows of"):
-            beside(rows, "loss")
-    with pytest.raises(ValueError, match="Expected `wide` to be one of"):
-        beside(first, "colour")
+        refused("`compared` to be rows of", beside, rows, "loss")
+    refused("`wide` to be one of", beside, first, "colour")
 
 
 def test_every_key_of_the_papers_has_a_name():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from book.kit.notebook.synthetic_classifiers import binned_error, draw_labels, top_label, true_curve, with_error
 from calibkit.metrics import accuracy, ece
@@ -28,10 +29,8 @@ def test_top_label_says_its_confidence_of_class_0():
     np.testing.assert_allclose(probs.sum(1), 1.0)
     assert (probs.argmax(1) == 0).all() and labels.tolist() == [0, 1, 0]
     assert probs[1].tolist() == pytest.approx([0.2] + 5 * [0.16])
-    with pytest.raises(ValueError, match="Expected `right`"):
-        top_label([0.9, 0.8], [1])
-    with pytest.raises(ValueError, match="Expected `confidence` to be at least 1/3"):
-        top_label([0.9, 0.3], [1, 1], n_classes=3)
+    refused("`right`", top_label, [0.9, 0.8], [1])
+    refused("`confidence` to be at least 1/3", top_label, [0.9, 0.3], [1, 1], n_classes=3)
 
 
 @pytest.mark.parametrize("n_bins", [1, 15])
@@ -51,8 +50,7 @@ def test_with_error_finds_the_classifier_whose_large_samples_show_it(target):
     rows = np.tile(np.arange(5_000), 100)
     right = np.random.default_rng(1).random(len(rows)) < truth[rows]
     assert ece(*top_label(confidence[rows], right, n_classes=10)) == pytest.approx(target, abs=0.0025)
-    with pytest.raises(ValueError, match="Expected `target`"):
-        with_error(0.4, lambda size: (c, c - size * c * (1 - c)))
+    refused("`target`", with_error, 0.4, lambda size: (c, c - size * c * (1 - c)))
 
 
 def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
@@ -66,7 +64,6 @@ def test_true_curve_is_the_mean_truth_of_the_predicted_class_by_bin():
     assert 10 < len(wanted) < 35
     np.testing.assert_allclose(x, (np.array(sorted(wanted)) + 0.5) / 50)
     np.testing.assert_allclose(y, [wanted[k] for k in sorted(wanted)])
-    with pytest.raises(ValueError, match="Expected `truth`"):
-        true_curve(probs, truth[:-1])
+    refused("`truth`", true_curve, probs, truth[:-1])
     x, y = true_curve(np.tile([1.0, 0.0], (30, 1)), np.tile([0.9, 0.1], (30, 1)))
     assert (x.tolist(), y.round(9).tolist()) == ([0.99], [0.9])  # the last bin has its upper end

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from html_cells import Cells
+from refusals import refused
 
 from book.kit.notebook import display_names, table
 from book.kit.notebook.grid import pads
@@ -33,8 +34,7 @@ def test_a_small_table_is_this_html():
 
 def test_a_name_needs_a_caption():
     assert "data-name" not in table.table(FRAME, "Words")._repr_html_()
-    with pytest.raises(ValueError, match="Expected `caption` to be a text, as the table has a name"):
-        table.table(FRAME, name="tbl-two")
+    refused("`caption` to be a text, as the table has a name", table.table, FRAME, name="tbl-two")
 
 
 def test_all_that_a_table_shows_is_escaped():

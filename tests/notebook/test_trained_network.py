@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from book.kit.notebook.trained_network import trained
 from book.kit.results import record_losses
@@ -124,5 +125,4 @@ def test_published_weights_have_the_accuracy_of_their_publisher():
 
 
 def test_other_names_are_refused():
-    with pytest.raises(ValueError, match="Expected `network` to be"):
-        trained("weights/cifar100_resnet18")
+    refused("`network` to be", trained, "weights/cifar100_resnet18")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from constructed_rows import differs
+from refusals import refused
 from scipy import stats
 
 from book.kit.judging.seeds import pooled_spread
@@ -93,8 +94,7 @@ def test_a_spread_over_more_seeds_is_kept(book):
 def test_bad_rows_leave_the_file_as_it_was(book):
     differs(-0.03)
     before = (book / "effects.csv").read_bytes()
-    with pytest.raises(ValueError, match="Expected `rows` to be differences that are numbers, but got NaN"):
-        differs(math.nan, chance=0.5)
+    refused("`rows` to be differences that are numbers, but got NaN", differs, math.nan, chance=0.5)
     with pytest.raises(KeyError):
         append_effects([{"dataset": "cifar10"}])
     assert (book / "effects.csv").read_bytes() == before
@@ -111,8 +111,7 @@ def test_a_damaged_file_is_refused(book):
     }
     for name, lines in damaged.items():
         path.write_text("\n".join(lines))
-        with pytest.raises(ValueError, match=f"Expected `{name}` to be "):
-            load_effects()
+        refused(f"`{name}` to be ", load_effects)
 
 
 def test_recorded_differences_are_those_of_the_paired_bootstrap(toy):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn_logits import true_logits
+from refusals import refused
 from scipy.special import softmax
 
 from book.kit import results
@@ -167,10 +168,7 @@ def test_replays_are_all_that_the_class_loss_paper_logs():
 def test_a_file_without_facts_is_not_recorded(tmp_path):
     z, y = np.eye(3), np.arange(3)
     path = Logits(z, y, z, y).save(tmp_path / "x.npz")
-    with pytest.raises(
-        ValueError, match="Expected `logits` to be a file whose meta names dataset, model, loss, budget"
-    ):
-        record.record(str(path))
+    refused("`logits` to be a file whose meta names dataset, model, loss, budget", record.record, str(path))
 
 
 CELL = {"dataset": "cifar10", "model": "densenet40", "loss": "cross_entropy", "method": "identity"}
@@ -200,8 +198,7 @@ def test_a_row_is_the_mean_over_trainings(runs):
         assert row["n_seeds"] == 3
     row = by_metric(results.measure(runs[:1], metrics=["ece"], **CELL))["ece"]
     assert (row["value"], row["std"], row["n_seeds"]) == (ece(*runs[0]), None, 1)
-    with pytest.raises(ValueError, match="Expected `runs`"):
-        results.measure([], **CELL)
+    refused("`runs`", results.measure, [], **CELL)
 
 
 def test_units_and_bins(runs, own_results):
