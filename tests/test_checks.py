@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refused
 from sklearn.linear_model import LogisticRegression
 
 from book.kit.judging import judge
@@ -53,8 +54,7 @@ def test_to_tensor_shares_memory_where_it_can():
 def test_what_holds_no_plain_values_is_refused():
     z = torch.zeros(3, 2)
     for bad in (None, "text", object(), [[1.0], [1.0, 2.0]], {"a": 1}, np.array(["a"])):
-        with pytest.raises(ValueError, match="Expected `x` to be a numpy array, a torch tensor or nested numbers, but"):
-            to_tensor("x", bad)
+        refused("`x` to be a numpy array, a torch tensor or nested numbers, but", to_tensor, "x", bad)
     for bad, message in (
         (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 1]), "without masked entries, but got 2 of them; leave them out"),
         (np.array([1, "a"], object), "nested numbers, but got an array of dtype object; cast it to numbers"),
@@ -63,8 +63,7 @@ def test_what_holds_no_plain_values_is_refused():
         (z.to("meta"), "a tensor that holds values, but got one on the device meta"),
         ([10**30], "nested numbers, but got list"),
     ):
-        with pytest.raises(ValueError, match=f"Expected `x` to be .*{re.escape(message)}"):
-            to_tensor("x", bad)
+        refused(f"`x` to be .*{re.escape(message)}", to_tensor, "x", bad)
     assert to_tensor("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # nothing is masked
 
 
@@ -82,8 +81,7 @@ def test_tables_of_the_types_that_pandas_has_of_its_own(dtype):
     assert found.tolist() == [[1, 3], [2, 4]] and to_tensor("x", table["b"]).tolist() == [3, 4]
     assert to_tensor("x", table.astype({"b": float})).dtype == torch.float64
     for odd in (table.astype({"b": "string"}), table.astype({"b": object})):
-        with pytest.raises(ValueError, match="but got an array of dtype object; cast it to numbers"):
-            to_tensor("x", odd)
+        refused(".*but got an array of dtype object; cast it to numbers", to_tensor, "x", odd)
     table.loc[1, "b"] = None
     with pytest.raises(ValueError, match="NaN or infinity in row 1, column 1|dtype object|floating point"):
         check_logits(table)
@@ -109,8 +107,7 @@ def test_what_raises_on_its_way_to_an_array(error):
         (lambda: calibration_by_group(p, y, odd), "groups` to be integers or strings"),
         (lambda: LogitCalibrator(classes=odd).fit(p, y), "classes` to be a list or an array, a class a column"),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `{message}, but got Raising$"):
-            made()
+        refused(f"`{message}, but got Raising$", made)
     with pytest.raises(MemoryError):
         to_tensor("x", raising(MemoryError()))
 
@@ -132,8 +129,7 @@ def test_what_is_neither_yes_nor_no(odd):
         "detach": lambda: Focal(detach=odd),
         "exact_temperature": lambda: NeuralClamping(exact_temperature=odd),
     }.items():
-        with pytest.raises(ValueError, match=f"^Expected `{name}` to be True or False, but got "):
-            made()
+        refused(f"`{name}` to be True or False, but got ", made)
     assert check_flag("x", np.bool_(True)) is True and check_flag("x", False) is False
 
 
@@ -156,13 +152,10 @@ def test_logits_must_be_finite():
     for bad in (float("nan"), float("inf"), float("-inf")):
         logits = torch.zeros(10, 3)
         logits[7, 1] = bad
-        with pytest.raises(ValueError, match="finite, but got NaN or infinity in row 7, column 1, from 0"):
-            check_logits(logits)
-        with pytest.raises(ValueError, match="finite, but got NaN or infinity in row 7, from 0"):
-            check_logits(logits[:, 1])
+        refused(".*finite, but got NaN or infinity in row 7, column 1, from 0", check_logits, logits)
+        refused(".*finite, but got NaN or infinity in row 7, from 0", check_logits, logits[:, 1])
     for shape in ((0, 3), (0,), (3, 1, 1), ()):
-        with pytest.raises(ValueError, match=r"Expected `logits` to be of shape \(N, K\)"):
-            check_logits(torch.zeros(shape))
+        refused(r"`logits` to be of shape \(N, K\)", check_logits, torch.zeros(shape))
     # a sum that overflows is of finite numbers
     assert check_logits(torch.full((10, 3), 3e38)).shape == (10, 3)
     with pytest.raises(ValueError, match="Expected `logits` to be less than 1.8e308 apart, but got -1e.308 and"):
@@ -181,34 +174,28 @@ def test_row_sums_may_be_off_by_rounding_only():
 
 def test_check_int():
     for value in (True, 1.0, "1", None, -1, np.float64(1)):
-        with pytest.raises(ValueError, match=re.escape(f"Expected `n` to be an integer >= 0, but got {value!r}")):
-            check_int("n", value, 0)
+        refused(re.escape(f"`n` to be an integer >= 0, but got {value!r}"), check_int, "n", value, 0)
     assert type(check_int("n", np.int64(3), 0)) is int
     assert check_int("n", 2, 0, 3) == 2
-    with pytest.raises(ValueError, match=re.escape("Expected `n` to be an integer in [0, 3), but got 3")):
-        check_int("n", 3, 0, 3)
+    refused(re.escape("`n` to be an integer in [0, 3), but got 3"), check_int, "n", 3, 0, 3)
 
 
 def test_check_real():
     for value in (True, "1", None, float("nan"), float("inf"), -0.1, 1.1, Fraction(3, 2), 10**400):
-        with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be a number in [0, 1], but got {value!r}")):
-            check_real("x", value, 0, 1)
+        refused(re.escape(f"`x` to be a number in [0, 1], but got {value!r}"), check_real, "x", value, 0, 1)
     assert check_real("x", np.float32(0.5), 0, 1, open_low=True) == 0.5
     assert type(check_real("x", Fraction(1, 4))) is float
-    with pytest.raises(ValueError, match=re.escape("Expected `x` to be a number in (0, 1], but got 0")):
-        check_real("x", 0, 0, 1, open_low=True)
+    refused(re.escape("`x` to be a number in (0, 1], but got 0"), check_real, "x", 0, 0, 1, open_low=True)
 
 
 def test_check_choice_refuses():
     for value in ("c", None, ["a"], {"a"}, np.array(["a", "b"]), np.array("a"), torch.zeros(2)):
-        with pytest.raises(ValueError, match=re.escape(f"Expected `x` to be one of a, b, but got {value!r}")):
-            check_choice("x", value, {"a": 1, "b": 2})
+        refused(re.escape(f"`x` to be one of a, b, but got {value!r}"), check_choice, "x", value, {"a": 1, "b": 2})
 
 
 def test_a_label_fits_an_int64():
     assert check_label("ignore_index", -(2**63)) == -(2**63) and check_label("ignore_index", np.uint8(255)) == 255
-    with pytest.raises(ValueError, match="Expected `ignore_index` to be an integer in"):
-        check_label("ignore_index", 10**30)
+    refused("`ignore_index` to be an integer in", check_label, "ignore_index", 10**30)
 
 
 CURES = {
@@ -231,8 +218,7 @@ CURES = {
 
 def test_messages_name_the_cure_where_one_would_help():
     for labels, message in CURES.values():
-        with pytest.raises(ValueError, match=f"Expected `y` to be .*{re.escape(message)}"):
-            check_labels(labels, 3, 2, CPU, "y")
+        refused(f"`y` to be .*{re.escape(message)}", check_labels, labels, 3, 2, CPU, "y")
     for labels, message in (
         ([0, 0.5, 1], "integers, but got dtype torch.float64"),
         ([0, 3, 1], "in [0, 2), but got 3"),
@@ -240,21 +226,16 @@ def test_messages_name_the_cure_where_one_would_help():
         ([-2, 0, 2], "in [0, 2), but got -2"),
         (None, "a numpy array, a torch tensor or nested numbers, but got NoneType"),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `labels` to be .*{re.escape(message)}$"):
-            check_labels(labels, 3, 2, CPU)
+        refused(f"`labels` to be .*{re.escape(message)}$", check_labels, labels, 3, 2, CPU)
 
 
 def test_rounded_rows_and_logits_are_told_what_to_do():
     rounded = np.array([[0.3333, 0.3333, 0.3333], [0.2, 0.3, 0.4998]])
-    with pytest.raises(ValueError, match="off by 0.0002; divide rounded rows by their sums"):
-        scan_probs(rounded)
+    refused(".*off by 0.0002; divide rounded rows by their sums", scan_probs, rounded)
     scan_probs(rounded / rounded.sum(1, keepdims=True))
-    with pytest.raises(ValueError, match="off by 0.5; scores of many labels a row go to calibkit.evaluate or "):
-        scan_probs(rounded / 2)
-    with pytest.raises(ValueError, match="but got -2.0; logits become probabilities by the softmax"):
-        scan_probs(np.array([[3.0, -2.0]]))
-    with pytest.raises(ValueError, match="but got 90.0; divide percent by 100"):
-        scan_probs(np.array([[10.0, 90.0], [20.4, 79.8]]))
+    refused(".*off by 0.5; scores of many labels a row go to calibkit.evaluate or ", scan_probs, rounded / 2)
+    refused(".*but got -2.0; logits become probabilities by the softmax", scan_probs, np.array([[3.0, -2.0]]))
+    refused(".*but got 90.0; divide percent by 100", scan_probs, np.array([[10.0, 90.0], [20.4, 79.8]]))
 
 
 @pytest.mark.parametrize(
@@ -262,8 +243,7 @@ def test_rounded_rows_and_logits_are_told_what_to_do():
 )
 def test_probabilities_are_no_logits(n, k, dtype):
     probs = torch.randn(n, k, generator=torch.Generator().manual_seed(0)).softmax(1).to(dtype)
-    with pytest.raises(ValueError, match="Expected `z` to be logits, from before the softmax, but got rows in"):
-        check_logits(probs, "z")
+    refused("`z` to be logits, from before the softmax, but got rows in", check_logits, probs, "z")
     check_logits(probs.float().clip(1e-12).log())  # the cure
     check_logits(probs + 1)  # and the way for logits that look so by chance
 
@@ -272,8 +252,7 @@ def test_probabilities_are_no_logits(n, k, dtype):
 def test_of_eight_bits_are_raised_once_or_refused(dtype):
     x = torch.tensor([[2.0, 1.0], [0.5, -3.0]]).to(dtype)
     torch.testing.assert_close(check_logits(x), x.float())
-    with pytest.raises(ValueError, match="^Expected `y` to be integers, but got dtype torch.float32; they are whole"):
-        check_integers("y", x[0], 2)
+    refused("`y` to be integers, but got dtype torch.float32; they are whole", check_integers, "y", x[0], 2)
 
 
 def test_logits_that_are_nearly_probabilities():
@@ -284,5 +263,4 @@ def test_logits_that_are_nearly_probabilities():
     check_logits(np.array([[0.25, 0.75], [1.2, -0.2]]))
     check_logits(np.array([[0.25, 0.5], [0.75, 0.5]]))  # the sums are right on average
     for row in ([0.33, 0.33, 0.33], [0.335, 0.335, 0.345], [0.1] * 9 + [0.06]):  # of two digits
-        with pytest.raises(ValueError, match="to be logits, from before the softmax"):
-            check_logits(np.array([row, row]))
+        refused(".*to be logits, from before the softmax", check_logits, np.array([row, row]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from data_parameters import with_data
+from refusals import refused
 
 from calibkit import data
 from calibkit.data import DATASETS, _archive, load_split, prepare
@@ -49,8 +50,7 @@ def test_a_source_behind_a_registration_says_so(data_cache):
         prepare.prepare("imagenet")
     (data_cache / "archives").mkdir()
     (data_cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(b"x")
-    with pytest.raises(ValueError, match="a file with MD5 .*; delete it and try again"):
-        prepare.prepare("imagenet")
+    refused(".*a file with MD5 .*; delete it and try again", prepare.prepare, "imagenet")
     assert (data_cache / "archives" / "ILSVRC2012_devkit_t12.tar.gz").exists()
 
 
@@ -88,8 +88,7 @@ def test_a_split_has_a_number():
     """None would draw another split at every call, and train and val would overlap."""
     for seed in [None, -1, 0.5, True, np.random.default_rng(0)]:
         for call, *asked in ((load_split, "digits", "val"), (data.vocabulary, "20newsgroups")):
-            with pytest.raises(ValueError, match="Expected `seed` to be an integer >= 0, but got"):
-                call(*asked, seed=seed)
+            refused("`seed` to be an integer >= 0, but got", call, *asked, seed=seed)
     same = (load_split("digits", "val", seed=s).inputs for s in (3, np.int64(3)))
     np.testing.assert_array_equal(*same)
 
@@ -102,8 +101,7 @@ def test_missing_files_say_the_command(data_cache):
 
 def test_bad_names():
     for name, split in [("mnist", "train"), ("digits", "training")]:
-        with pytest.raises(ValueError, match="Expected `(name|split)` to be one of"):
-            load_split(name, split)
+        refused("`(name|split)` to be one of", load_split, name, split)
 
 
 def test_command_line(data_cache, shell):

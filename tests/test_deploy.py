@@ -9,6 +9,7 @@ import pytest
 import torch
 from deployed import NET, K, Passing, Y, Z, close, fitted
 from drawn_logits import true_logits
+from refusals import refused
 from scipy.special import softmax
 from torch import nn
 
@@ -182,12 +183,8 @@ def test_a_network_that_ends_in_a_softmax(dense):
     calibrator, want = fitted("vector_scaling")
     model, z = CalibratedModel(nn.Sequential(NET, nn.Softmax(1)), calibrator), Z[:120]
     for refusing in (lambda: calibrator(z.softmax(1)), lambda: model(z.view(2, 60, K).mT if dense else z)):
-        with pytest.raises(
-            ValueError, match="^Expected `(logits|model)` to be .*from before the softmax, but got rows in"
-        ):
-            refusing()
-    with pytest.raises(ValueError, match="^Expected `model` to be .*, from before the softmax, but got rows in"):
-        export(model, z[:1])
+        refused("`(logits|model)` to be .*from before the softmax, but got rows in", refusing)
+    refused("`model` to be .*, from before the softmax, but got rows in", export, model, z[:1])
     close(torch.vmap(CalibratedModel(NET, calibrator))(z.view(2, 60, K)).view(120, K), want[:120])
 
 
@@ -199,13 +196,10 @@ def test_refusals():
     ]:
         with pytest.raises(ValueError, match=message):
             CalibratedModel(*arguments)
-    with pytest.raises(ValueError, match="Expected `dtype` to be one of None, torch.float32, torch.float64"):
-        CalibratedModel(NET, ts, dtype=torch.float16)
-    with pytest.raises(ValueError, match=r"Expected `images` to be of shape \(N, 5\), but got \(600, 3\)"):
-        CalibratedModel(NET, clamping)(Z[:, :3])
+    refused("`dtype` to be one of None, torch.float32, torch.float64", CalibratedModel, NET, ts, dtype=torch.float16)
+    refused(r"`images` to be of shape \(N, 5\), but got \(600, 3\)", CalibratedModel(NET, clamping), Z[:, :3])
     for images in ((Z.long(),), (Z.numpy(),), ()):
-        with pytest.raises(ValueError, match="Expected `images` to be floating point"):
-            CalibratedModel(NET, clamping)(*images)
+        refused("`images` to be floating point", CalibratedModel(NET, clamping), *images)
 
 
 def test_options_are_kept():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from deployed import NET, Z, close, fitted
+from refusals import refused
 from torch import nn
 
 from calibkit.calibrators import CALIBRATORS
@@ -101,8 +102,7 @@ def test_onnx_refusals_leave_no_file(tmp_path, monkeypatch):
     pytest.importorskip("onnxscript")
     model = CalibratedModel(NET, fitted("identity")[0])
     for inputs in ((), (Z.numpy(),), (Z[:0],)):
-        with pytest.raises(ValueError, match="Expected `inputs` to be tensors, batch first, but got"):
-            model.save_onnx(tmp_path / "model.onnx", *inputs)
+        refused("`inputs` to be tensors, batch first, but got", model.save_onnx, tmp_path / "model.onnx", *inputs)
     monkeypatch.setattr("calibkit.deploy.LARGEST_ONNX", 10)
     with pytest.raises(ValueError, match="Expected `model` to be of fewer than 10 bytes, as one ONNX file is, but got"):
         model.save_onnx(tmp_path / "model.onnx", Z)

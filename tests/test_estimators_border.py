@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from drawn_logits import logits
+from refusals import refused
 from scipy.special import softmax
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -65,16 +66,14 @@ def test_a_tensor_that_is_not_dense(data, bad, got):
         ("y", lambda: of_logits.fit(z, bad(y))),
         ("X", lambda: of_logits.predict_proba(bad(z))),
     ):
-        with pytest.raises(ValueError, match=f"^Expected `{name}` to be .* but got one .*{got}"):
-            call()
+        refused(f"`{name}` to be .* but got one .*{got}", call)
 
 
 def test_a_list_of_tensors_that_numpy_refuses(data):
     X, y = data
     labels = [torch.tensor(label, device="meta") for label in y]
     for estimator, x in ((CalibratedClassifier(LogisticRegression()), X), (LogitCalibrator(), X[:, :3])):
-        with pytest.raises(ValueError, match="^Expected `y` to be a numpy array, a torch tensor or nested numbers"):
-            estimator.fit(x, labels)
+        refused("`y` to be a numpy array, a torch tensor or nested numbers", estimator.fit, x, labels)
 
 
 def test_masks_are_rows(data):
@@ -118,8 +117,7 @@ def test_text_that_is_no_name_of_a_column_needs_classes():
     z, y = logits()
     names, columns = np.array(["dog", "cat", "fox", "ape"]), ["a", "b", "c", "d"]
     X = pd.DataFrame(z, columns=columns)
-    with pytest.raises(ValueError, match="Expected `y` to be among the columns a, b, c, d, but got ape, .*`classes`"):
-        LogitCalibrator().fit(X, names[y])
+    refused("`y` to be among the columns a, b, c, d, but got ape, .*`classes`", LogitCalibrator().fit, X, names[y])
     assert LogitCalibrator(classes=names).fit(X, names[y]).classes_.tolist() == names.tolist()
     for numbered in (X.set_axis(range(4), axis=1), X.set_axis(list("0123"), axis=1)):  # these name none
         assert LogitCalibrator().fit(numbered, names[y]).classes_.tolist() == sorted(names)
@@ -205,6 +203,5 @@ def test_columns_are_counted_by_their_numbers():
     fitted = LogitCalibrator().fit(mixed, y)
     assert (fitted.classes_ == [0, 1, 10, *range(2, 10)]).all()
     assert fitted.score(mixed, y) == LogitCalibrator().fit(frame, y).score(frame, y) == accuracy(softmax(z, 1), y)
-    for refused in (TemperatureScaling().fit, lambda z, y: accuracy(z.apply(softmax, 1, raw=True), y)):
-        with pytest.raises(ValueError, match="columns class_0, class_1, class_2, .*, but got .* class_10, .*to_numpy"):
-            refused(mixed, y)
+    for taking in (TemperatureScaling().fit, lambda z, y: accuracy(z.apply(softmax, 1, raw=True), y)):
+        refused(".*columns class_0, class_1, class_2, .*, but got .* class_10, .*to_numpy", taking, mixed, y)

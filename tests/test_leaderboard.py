@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 
 from book.kit.__main__ import main
 from book.kit.judging import judge, judge_loss
@@ -162,6 +163,5 @@ def test_what_cannot_be_entered(tmp_path, monkeypatch, capsys):
     with pytest.raises(ValueError, match="^Expected `by` to be who measured it"):
         leaderboard.enter(tmp_path / "judge.json", "re-run by us", by=pd.DataFrame({"a": [1]}))
     for path, want in ((3, "text or a pathlib.Path, but got 3"), (tmp_path, "a regular file, but got ")):
-        with pytest.raises(ValueError, match=f"^Expected `path` to be {want}"):
-            leaderboard.enter(path, "ours")
+        refused(f"`path` to be {want}", leaderboard.enter, path, "ours")
     assert {path.name for path in tmp_path.iterdir()} == {"judge.html", "judge.json"}

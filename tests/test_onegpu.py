@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onegpu
 import pytest
+from refusals import refused
 
 #: A training that writes what it sees, and lasts until it is told to end.
 FAKE = (
@@ -73,5 +74,4 @@ def test_what_a_scheduler_gave_stays_and_what_is_hidden_stays_hidden(start):
 
 def test_what_is_no_call():
     for bad in ([], ["2", "--"], ["x", "--", "true"], ["2", "true"], ["0", "--", "true"]):
-        with pytest.raises(ValueError, match="Expected `arguments` to be N -- COMMAND"):
-            onegpu.main(bad)
+        refused("`arguments` to be N -- COMMAND", onegpu.main, bad)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pack_logits
 import pytest
+from refusals import refused
 
 from book.kit import results
 from book.kit.results import record
@@ -72,8 +73,7 @@ def test_what_is_recorded_are_the_rounded_logits(own_results, tmp_path, monkeypa
 def test_logits_of_nobody_are_refused(tmp_path):
     z, y = np.random.default_rng(0).normal(size=(9, 3)), np.arange(9) % 3
     Logits(z, y, z, y).save(tmp_path / "mine.npz")
-    with pytest.raises(ValueError, match="Expected `path` to be the logits of a training"):
-        pack_logits.keep(tmp_path / "mine.npz", tmp_path)
+    refused("`path` to be the logits of a training", pack_logits.keep, tmp_path / "mine.npz", tmp_path)
 
 
 def test_the_networks_that_the_project_keeps_are_below_60_mebibytes():
