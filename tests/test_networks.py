@@ -45,6 +45,9 @@ def test_a_name_is_one_network():
     assert Network.parse("20newsgroups/gpool_cnn-crl,weight=1e-3-s1") == news
     for network in (margin_0, news):
         assert Network.parse(str(network)) == network
+    assert Network("a", "b", "mbls,margin=0") == Network("a", "b", "mbls margin=0")
+    assert Network("a", "b", "mbls, margin=0 ,weight=1") == Network("a", "b", "mbls margin=0 weight=1")
+    refused("`seed`", Network, "a", "b", seed=-1)
 
 
 def test_options_of_every_kind_have_names():
@@ -76,12 +79,6 @@ def test_what_is_no_name():
         ("model", ("digits", 6)),
     ):
         refused(f"`{name}` to be text, but got", Network, *parts)
-
-
-def test_commas_and_spaces_name_one_loss():
-    assert Network("a", "b", "mbls,margin=0") == Network("a", "b", "mbls margin=0")
-    assert Network("a", "b", "mbls, margin=0 ,weight=1") == Network("a", "b", "mbls margin=0 weight=1")
-    refused("`seed`", Network, "a", "b", seed=-1)
 
 
 def test_a_lower_budget_is_not_taken_for_a_higher(house):
@@ -229,7 +226,8 @@ def test_published_networks_are_cells_of_the_papers():
     for name, (dataset, model, loss) in PUBLISHED.items():
         rows = printed[(printed["paper"] == owner(name)) & (printed["dataset"] == dataset)]
         assert ((rows["model"] == model) & (rows["loss"] == loss)).any(), name
-        assert name.split("-")[1] == dataset.replace("_", "") and name.split("-")[2] == model
+        _, data, network, *of = name.split("-")
+        assert [data, network, *(of or ["cross_entropy"])] == [dataset.replace("_", ""), model, loss]
 
 
 @pytest.mark.parametrize("name", with_logits(PUBLISHED))

@@ -182,6 +182,7 @@ def test_numbers_of_methods_in_the_guide():
     rows = select(load_effects(), TS, CE, metric="ece", method="identity")
     lower = rows[alone(rows) == "holds"]
     assert {*zip(lower["dataset"], lower["loss"], strict=True)} == {("camvid", "label_smoothing")}
+    assert (lower["value"] < -0.01).all()
     assert (values(TS, "ece", "identity", dataset="camvid", loss=CE).abs() < 0.002).all()
     smoothed = words("identity", CE, loss="label_smoothing", method="identity", metric="ece", dataset="cifar10")
     assert smoothed.to_dict() == {
@@ -247,6 +248,7 @@ def test_neural_clamping_on_its_card():
         interval = interval_of(row)
         assert interval.low < -gain * own[row.model, row.loss] and interval.high > 0
     assert words(TS, method="neural_clamping", metric="accuracy").tolist() == ["holds"] * 4
+    assert "holds" not in {*words(TS, method="neural_clamping", metric="ece")}
     starts = ("neural_clamping", "neural_clamping init=theorem")
     for start, where in zip(starts, ("from a random start", "from that of Theorem 1"), strict=True):
         assert {*words(TS, method=start, metric="nll")} == {"does not hold"}

@@ -122,10 +122,7 @@ def test_names_of_published_logits_say_their_cell():
     for name in PUBLISHED:
         facts = record.cell(name, None)
         assert (facts["budget"], facts["source"]) == ("paper", "published-logits")
-        dataset, rest = name.split("-", 1)[1].split("-", 1)
-        model, _, loss = rest.partition("-")
-        assert facts["dataset"] == dataset.replace("lt", "_lt")
-        assert (facts["model"], facts["loss"]) == (model, loss or "cross_entropy")
+        assert (facts["dataset"], facts["model"], facts["loss"]) == PUBLISHED[name]
 
 
 def test_samples_that_go_together_are_resampled_together(toy):
