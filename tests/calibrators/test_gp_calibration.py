@@ -7,7 +7,7 @@ from bent_logits import BENT, LABELS, PROBS, RNG, TRUE
 from scipy.integrate import dblquad
 from scipy.optimize import minimize
 
-from calibkit import GPCalibration, TemperatureScaling, load_calibrator
+from calibkit import GPCalibration, TemperatureScaling
 from calibkit.calibrators.gp_calibration import _mode, _sum_of_losses
 
 KNOTS = torch.tensor([-2.0, -0.5, 1.0, 3.0], dtype=torch.float64)
@@ -104,11 +104,3 @@ def test_scale_of_the_logits_does_not_matter():
 
 def test_logits_without_a_difference():
     assert GPCalibration().fit(np.zeros((9, 3)), np.arange(9) % 3)(np.zeros((1, 3))).tolist() == [[1 / 3] * 3]
-
-
-def test_length_and_deviation_are_kept(tmp_path):
-    """Like all that was fitted: none before, and in the file."""
-    assert GPCalibration().length is None
-    fitted = GPCalibration().fit(BENT, LABELS)
-    loaded = load_calibrator(fitted.save(tmp_path / "gp.npz"))
-    assert fitted.deviation > 0 and (loaded.length, loaded.deviation) == (fitted.length, fitted.deviation)

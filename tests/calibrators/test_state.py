@@ -35,57 +35,34 @@ def sample():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bad_values(name, sample, tmp_path):
+def test_what_no_fit_gives_is_refused_in_a_state_and_in_a_file(name, sample, tmp_path):
+    """Values; an axis more, an axis less, a row more, no row; two that belong together; one class more in all."""
     calibrator = CALIBRATORS[name]().fit(*sample)
-    state = calibrator.state_dict()
-    assert CALIBRATORS[name]().load_state_dict(state).n_classes == 3
-    bad = [("n_classes", value, "an integer >= 2") for value in (np.asarray(1), np.asarray(3.5), np.asarray([3, 3]))]
+    state, shaped = calibrator.state_dict(), calibrator._shapes(3)
+    bad = [("n_classes", np.asarray(value), "an integer >= 2, but got") for value in (1, 3.5, [3, 3])]
     for entry, value in state.items():
+        reported = entry == "n_classes" or entry in calibrator.reported
         if entry.startswith("temperature"):
-            bad += [(entry, np.full_like(value, x), "positive") for x in (0.0, -1.0)]
-            bad += [(entry, np.full_like(value, 1e-320), "at least 2.2e-308")]
-        if entry != "n_classes" and entry not in CALIBRATORS[name].reported and value.size:
-            bad += [(entry, np.full_like(value, x, float), "finite") for x in (np.nan, np.inf)]
+            bad += [(entry, np.full_like(value, x), "positive, but got") for x in (0.0, -1.0)]
+            bad += [(entry, np.full_like(value, 1e-320), "at least 2.2e-308, but got")]
+        if not reported and value.size:
+            bad += [(entry, np.full_like(value, x, float), "finite, but got") for x in (np.nan, np.inf)]
         if value.ndim and value.size:
             spoilt = value.astype(float).copy()
             spoilt.flat[-1] = np.nan
-            bad += [(entry, spoilt, "finite"), (entry, value.astype(str), "numbers")]
+            bad += [(entry, spoilt, "finite, but got"), (entry, value.astype(str), "numbers, but got")]
+        if shaped and not reported:
+            assert entry in shaped
+            odd = [value[None]] + ([value[0], value[:0]] if value.ndim else [])
+            odd += [np.concatenate([value, value[-1:]])] if value.ndim and entry != "scores" else []
+            bad += [(entry, of_shape, "of shape .*, but got shape") for of_shape in odd]
     header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
     for entry, value, want in bad:
-        other = CALIBRATORS[name]()
-        refused(f"`{entry}` to be {want}, but got", other.load_state_dict, {**state, entry: value})
-        assert other.n_classes is None and all(getattr(other, key) is None for key in other.state)
+        refused(f"`{entry}` to be {want}", calibrator.load_state_dict, {**state, entry: value})
+        np.testing.assert_equal(calibrator.state_dict(), state)
         write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
         refused(f".*but got '.*bad.npz': Expected `{entry}` to be {want}", load_calibrator, tmp_path / "bad.npz")
-
-
-@pytest.mark.parametrize("state", [None, [], {"temperature": 1.0}])
-def test_what_is_no_state(state):
-    with pytest.raises(
-        ValueError, match=r"^Expected `arrays` to be a state with the entries \['n_classes', 'temperature'\]"
-    ):
-        TemperatureScaling().load_state_dict(state)
-
-
-@pytest.mark.parametrize("name", SHAPED)
-def test_shapes(name, sample, tmp_path):
-    """An axis more, an axis less, a row more, no row; two that belong together; one class more in all."""
-    z, y = sample
-    calibrator = CALIBRATORS[name]().fit(z, y)
-    state, want = calibrator.state_dict(), calibrator(z)
-    entries = {entry: state[entry] for entry in calibrator.state if entry not in calibrator.reported}
-    assert set(entries) <= set(calibrator._shapes(3))
-    bad = [(entry, value[None]) for entry, value in entries.items()]
-    for entry, value in entries.items():
-        bad += [(entry, value[0]), (entry, value[:0])] if value.ndim else []
-        bad += [(entry, np.concatenate([value, value[-1:]]))] if value.ndim and entry != "scores" else []
-    header = np.load(calibrator.save(tmp_path / "good.npz"))["header"]
-    for entry, value in bad:
-        refused(f"`{entry}` to be of shape .*, but got shape ", calibrator.load_state_dict, {**state, entry: value})
-        np.testing.assert_array_equal(calibrator(z), want)
-        write_npz(tmp_path / "bad.npz", {**state, entry: value, "header": header})
-        refused(f".*but got '.*bad.npz': Expected `{entry}` to be of shape ", load_calibrator, tmp_path / "bad.npz")
-    if any(3 in value.shape for value in entries.values()) and name != "ets":  # whose three weights are of no class
+    if name != "ets" and any(3 in state[entry].shape for entry in shaped):  # whose three weights are of no class
         refused(".*to be of shape \\(4", calibrator.load_state_dict, {**state, "n_classes": np.asarray(4)})
 
 
