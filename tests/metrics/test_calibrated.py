@@ -9,16 +9,8 @@ import torch
 from refusals import refused
 from scipy.special import softmax
 
-from calibkit.calibrators import TemperatureScaling
-from calibkit.metrics import (
-    Sample,
-    bootstrap,
-    calibration_by_group,
-    calibration_test,
-    ece,
-    score_parts,
-    variational_ece,
-)
+from calibkit import TemperatureScaling, bootstrap, calibration_test, score_parts, variational_ece
+from calibkit.metrics import Sample, calibration_by_group, ece
 from calibkit.metrics.calibrated import NOT_SEEN, SEEN, Columns
 from calibkit.metrics.registry import null_draws
 
@@ -41,12 +33,8 @@ def labels_of(truth, rng):
 def test_a_calibrated_network_is_called_so_as_often_as_alpha_says(probs, classwise):
     """In 400 sets of labels, to 3.5 standard errors. Few outcomes are possible of a sure network, so p has steps."""
     rng = np.random.default_rng(1)
-    p = np.array(
-        [
-            calibration_test(probs, labels_of(probs, rng), classwise=classwise, power=None, n_draws=99, seed=i).p
-            for i in range(400)
-        ]
-    )
+    options = {"classwise": classwise, "power": None, "n_draws": 99}
+    p = np.array([calibration_test(probs, labels_of(probs, rng), seed=i, **options).p for i in range(400)])
     for alpha in (0.05, 0.2):
         assert (p <= alpha).mean() <= alpha + 3.5 * np.sqrt(alpha * (1 - alpha) / 400)
         if probs.max(1).mean() < 0.99:
@@ -67,10 +55,8 @@ def test_what_would_be_seen_is_seen_in_four_of_five_test_sets(classwise):
     said = calibration_test(probs, probs.argmax(1), classwise=classwise).detectable
     truths = [softmax(t * np.log(probs), axis=1) for t in np.linspace(0.4, 1, 601)]
     truth = min(truths, key=lambda truth: abs((probs.max(1) - truth.max(1)).mean() - said))
-    seen = [
-        calibration_test(probs, labels_of(truth, rng), classwise=classwise, power=None, n_draws=399, seed=i).verdict
-        for i in range(150)
-    ]
+    options = {"classwise": classwise, "power": None, "n_draws": 399}
+    seen = [calibration_test(probs, labels_of(truth, rng), seed=i, **options).verdict for i in range(150)]
     assert np.mean([verdict == SEEN for verdict in seen]) == pytest.approx(0.8, abs=3 * 0.033 * 2**0.5)
 
 
@@ -178,20 +164,14 @@ def test_bad_groups():
         ([1, "a"] * 300, "integers or strings, but got int and str"),
     ):
         refused(f"`groups` to be {message}", calibration_by_group, PROBS, np.zeros(600, int), groups)
-
-
-def test_a_coverage_is_no_alpha():
-    """Half of which, as each of two groups gets, would be one."""
-    with pytest.raises(ValueError, match="^Expected `alpha` to be the chance of a false alarm, .*, but got 0.95"):
-        calibration_by_group(PROBS, np.zeros(600, int), np.arange(600) % 2, alpha=0.95)
+    wording, halves = "`alpha` to be the chance of a false alarm, .*, but got 0.95", np.arange(600) % 2
+    refused(wording, calibration_by_group, PROBS, np.zeros(600, int), halves, alpha=0.95)  # half of it would be one
 
 
 def test_groups_are_named_or_numbered_wherever_they_are_taken():
     """The draws and folds of names are those of their numbers by the alphabet."""
-    labels, number = (
-        (np.random.default_rng(3).random(600) > TOP).astype(int),
-        np.random.default_rng(4).integers(0, 9, 600),
-    )
+    labels = (np.random.default_rng(3).random(600) > TOP).astype(int)
+    number = np.random.default_rng(4).integers(0, 9, 600)
     names = np.array([*"abcdefghi"])[number]
     for call in (
         lambda groups: bootstrap(PROBS, labels, ["ece", "nll"], groups=groups, n_resamples=20),

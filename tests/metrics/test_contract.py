@@ -8,20 +8,12 @@ import torch
 from refusals import refused
 
 import calibkit.metrics
-from calibkit.metrics import (
-    METRICS,
-    REPORTED,
-    Sample,
-    bootstrap,
-    bootstrap_difference,
-    bootstrap_values,
-    evaluate,
-    reliability_bins,
-    variational_ece,
-)
-from calibkit.metrics.comparison import Comparison
+from calibkit import METRICS, Comparison, bootstrap, evaluate, variational_ece
+from calibkit.metrics import REPORTED, Sample, bootstrap_difference, bootstrap_values, mean_iou, reliability_bins
+from calibkit.metrics.selective import aurc, excess_aurc, risk_coverage
 
 EVERY = [*(metric.function for metric in METRICS.values()), evaluate, bootstrap, reliability_bins, variational_ece]
+EVERY += [mean_iou, risk_coverage, aurc, excess_aurc]
 BINNED = [name for name in METRICS if "n_bins" in inspect.signature(METRICS[name].function).parameters]
 OF_BINS = [*(METRICS[name].function for name in BINNED), evaluate, bootstrap, reliability_bins, variational_ece]
 GOOD, LABELS = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1])
@@ -163,12 +155,9 @@ def test_evaluate_equals_each_metric(cases, n_bins):
             assert value == METRICS[name](*given, **({"n_bins": n_bins} if name in BINNED else {}))
 
 
-def test_evaluate_some(mixed):
+def test_evaluate_some_whose_names_are_a_sequence(mixed):
     assert list(evaluate(*mixed, ["nll", "ece"])) == ["nll", "ece"]
     refused("`metrics` to be one of accuracy, .*, but got 'f1'", evaluate, *mixed, ["f1"])
-
-
-def test_names_are_a_sequence(mixed):
     for call in (evaluate, bootstrap, bootstrap_values, lambda p, y, names: Comparison(y, names)):
         refused("`metrics` to be a sequence of names .*, but got 'ece'", call, *mixed, "ece")
 
@@ -222,10 +211,7 @@ def defaults(call):
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
-def test_defaults():
+def test_defaults_and_that_what_is_reported_is_all_but_the_slow():
     assert {name: defaults(METRICS[name].function) for name in DEFAULTS} == DEFAULTS
     assert {call: defaults(call) for call in CALLS} == CALLS
-
-
-def test_what_is_reported_is_all_but_the_slow():
     assert set(DEFAULTS) - set(REPORTED) == {"ace", "tace", "smooth_ece"} and set(REPORTED) <= set(METRICS)

@@ -185,8 +185,10 @@ def test_bad_options(options, match):
         variational_calibration_error(probs, labels, TemperatureScaling(), **options)
 
 
-def test_too_few_rows():
+def test_too_few_rows_and_what_is_no_recalibrator():
     refused("`probs` to be at least 5 rows, but got 4", variational_ece, np.tile([0.9, 0.1], (4, 1)), np.zeros(4, int))
+    for odd in ("temperature_scaling", TemperatureScaling, None):
+        refused("`recalibrator` to be a calibrator", score_parts, np.full((9, 2), 0.5), np.zeros(9, int), odd)
 
 
 SAMPLES = 40
@@ -226,11 +228,6 @@ def test_the_score_is_the_sum_and_what_mends_nothing_finds_nothing():
         assert score == metric(probs, labels) == pytest.approx(calibration + refinement)
         assert calibration > 0.02
         assert left[name].calibration == pytest.approx((0, 0, 0), abs=1e-6)
-
-
-def test_what_is_no_recalibrator():
-    for odd in ("temperature_scaling", TemperatureScaling, None):
-        refused("`recalibrator` to be a calibrator", score_parts, np.full((9, 2), 0.5), np.zeros(9, int), odd)
 
 
 def test_parts_of_rows_that_go_together():

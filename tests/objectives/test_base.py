@@ -114,12 +114,8 @@ PUBLISHED = {
 }
 
 
-def test_defaults_are_the_published_numbers():
+def test_defaults_are_the_published_numbers_and_the_names_of_signatures_the_keys():
     assert {name: asdict(OBJECTIVES[name]()) for name in PUBLISHED} == PUBLISHED
-
-
-def test_the_names_of_the_signatures_are_the_keys():
-    """A new objective is a member of ``SmoothName``, too."""
     smooth = {name for name, cls in OBJECTIVES.items() if cls.smooth}
     assert set(get_args(SmoothName)) == smooth and set(get_args(ObjectiveName)) == {"ece", *smooth}
 

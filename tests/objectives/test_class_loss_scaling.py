@@ -84,8 +84,5 @@ def test_absent_and_equal_classes(norm, variant):
 def test_bad_options():
     for option, value in {"alpha": 0.0, "beta": 2.1, "normalization": "l2", "variant": "both"}.items():
         refused(f"`{option}` to be ", ClassLossScaling, **{option: value})
-
-
-def test_fit_shape_refuses_missing_classes():
     pytest.importorskip("scipy", reason="SLSQP is scipy's")
     refused("`before` to be", ClassLossScaling().fit_shape, LOSSES, LOSSES.clone().fill_(torch.nan))
