@@ -6,7 +6,7 @@ import torch
 from bent_logits import BENT, LABELS, PROBS
 from scipy.optimize import minimize
 
-from calibkit import OrderPreserving, TemperatureScaling
+from calibkit import GPCalibration, OrderPreserving, TemperatureScaling
 from calibkit.calibrators.order_preserving import mapped
 
 
@@ -23,9 +23,10 @@ def test_limits_are_temperature_scaling(options):
     np.testing.assert_allclose(OrderPreserving(**options).fit(BENT, LABELS)(BENT), ts(BENT), rtol=1e-6, atol=1e-9)
 
 
-def test_finds_the_inverse_of_what_bent_the_logits():
-    error = np.abs(OrderPreserving().fit(BENT, LABELS)(BENT) - PROBS).mean()
-    assert error < 0.4 * np.abs(TemperatureScaling().fit(BENT, LABELS)(BENT) - PROBS).mean()
+@pytest.mark.parametrize(("method", "share"), [(OrderPreserving, 0.4), (GPCalibration, 0.5)])
+def test_finds_the_inverse_of_what_bent_the_logits(method, share):
+    error = np.abs(method().fit(BENT, LABELS)(BENT) - PROBS).mean()
+    assert error < share * np.abs(TemperatureScaling().fit(BENT, LABELS)(BENT) - PROBS).mean()
 
 
 def test_optimum():
@@ -43,7 +44,10 @@ def test_optimum():
     np.testing.assert_allclose(fitted.slopes, found.x, rtol=1e-3)
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1e4, 1e30])
-def test_unit_of_the_logits_is_of_no_account(unit):
-    fitted = OrderPreserving().fit(BENT, LABELS)
-    np.testing.assert_allclose(OrderPreserving().fit(unit * BENT, LABELS)(unit * BENT), fitted(BENT), atol=1e-6)
+@pytest.mark.parametrize(
+    ("method", "unit"), [*((OrderPreserving, unit) for unit in (1e-12, 1e-3, 1e4, 1e30)), (GPCalibration, 7.0)]
+)
+def test_unit_of_the_logits_is_of_no_account(method, unit):
+    """The penalty, or the prior, is one of the logits after one temperature."""
+    fitted = method().fit(BENT, LABELS)
+    np.testing.assert_allclose(method().fit(unit * BENT, LABELS)(unit * BENT), fitted(BENT), atol=1e-6)

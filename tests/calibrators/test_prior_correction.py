@@ -38,6 +38,7 @@ def test_is_bayes_rule(target):
 def test_the_frequencies_of_the_fit_are_temperature_scaling():
     fitted = PriorCorrection((np.bincount(VAL[1]) + 1).tolist()).fit(*VAL)
     np.testing.assert_allclose(fitted(VAL[0]), TemperatureScaling().fit(*VAL)(VAL[0]), rtol=1e-12)
+    assert PriorCorrection(torch.tensor(TARGET)).target == PriorCorrection(TARGET).target == tuple(TARGET)
 
 
 def test_estimated_frequencies():
@@ -62,10 +63,6 @@ def test_a_class_that_is_gone_leaves_its_probability_to_the_others():
 )
 def test_bad_targets(target):
     refused("`target`", lambda: PriorCorrection(target).fit(*VAL))
-
-
-def test_a_tensor_of_frequencies():
-    assert PriorCorrection(torch.tensor(TARGET)).target == PriorCorrection(TARGET).target == tuple(TARGET)
 
 
 def test_no_frequencies_are_likelier():

@@ -8,16 +8,9 @@ import pandas as pd
 import pytest
 from refusals import refused
 
+from calibkit import ETS, NeuralClamping, TemperatureScaling, VectorScaling, load_calibrator
 from calibkit._files import write_npz
-from calibkit.calibrators import (
-    CALIBRATORS,
-    ETS,
-    Calibrator,
-    NeuralClamping,
-    TemperatureScaling,
-    VectorScaling,
-    load_calibrator,
-)
+from calibkit.calibrators import CALIBRATORS, Calibrator
 from calibkit.objectives import Focal
 
 NAMES = [name for name, cls in CALIBRATORS.items() if issubclass(cls, Calibrator)]

@@ -139,10 +139,13 @@ def test_right_for_any_scale_and_dtype(scale, dtype):
     assert excess <= 1e-9
 
 
-def test_logits_next_to_zero_have_a_temperature_that_is_a_float():
+def test_logits_next_to_zero_and_rows_of_equal_logits():
     with pytest.warns(RuntimeWarning, match="its optimum is one-hot"):
         fitted = TemperatureScaling().fit(np.array([[3e-301, 0.0], [0.0, 2e-301]]), np.array([0, 1]))
     assert 0 < fitted.temperature < 1e-300
+    z, y = torch.full((50, 3), 7.0), torch.arange(50) % 3
+    for objective in OBJECTIVES:
+        assert TemperatureScaling(objective, grid=[1.0, 2.0]).fit(z, y).temperature == 1.0
 
 
 def test_a_last_wrong_sample_keeps_the_optimum_finite():
@@ -193,12 +196,6 @@ def test_an_optimum_far_beyond_the_bounds(with_outlier, factor):
     known = 1 / bisect(lambda b: plain_slope(z, y, b), 0.0, 1e3)
     assert known > 100
     assert TemperatureScaling().fit(z, y).temperature == pytest.approx(known, rel=1e-7)
-
-
-def test_rows_of_equal_logits_leave_the_temperature_alone():
-    z, y = torch.full((50, 3), 7.0), torch.arange(50) % 3
-    for objective in OBJECTIVES:
-        assert TemperatureScaling(objective, grid=[1.0, 2.0]).fit(z, y).temperature == 1.0
 
 
 def test_passes_stay_in_blocks(monkeypatch):

@@ -101,10 +101,12 @@ def test_criterion_equals_a_plain_loop_over_folds(objective):
     assert vs.cv_loss < vs.cv_loss_temperature
 
 
-def test_folds_are_equal_and_always_the_same():
+def test_folds_are_equal_always_the_same_and_no_more_than_rows():
     assert torch.bincount(folds(42, 5)).tolist() == [9, 9, 8, 8, 8]
     assert torch.equal(folds(42, 5), folds(42, 5))
     assert not torch.equal(folds(42, 5), torch.arange(42) % 5)
+    z, y = random_sample(0, n=4)
+    refused("`logits` to be at least 5 rows, .*, but got 4", VectorScaling(lam=None).fit, z, y)
 
 
 @pytest.mark.parametrize("target", [(0, 0), (2, 2), (1, 4), (5, 3)])
@@ -143,8 +145,3 @@ def test_float32_equals_float64_and_twice_is_the_same():
     assert one.chosen_lam == two.chosen_lam
     np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
     assert (one.weights == again.weights).all() and (one.bias == again.bias).all()
-
-
-def test_fewer_rows_than_folds():
-    z, y = random_sample(0, n=4)
-    refused("`logits` to be at least 5 rows, .*, but got 4", VectorScaling(lam=None).fit, z, y)
