@@ -54,24 +54,16 @@ def assert_equal(arrays, entry, function, shift=0.0):
         assert (slope - arrays[f"{case}__{entry}"]).abs().max() < 1e-10
 
 
-@pytest.mark.parametrize("entry", WHOLE)
-def test_loss(arrays, entry):
-    name, options = WHOLE[entry]
-    assert_equal(arrays, entry, lambda _: LOSSES[name](**options))
+@pytest.mark.parametrize("entry", WHOLE | PENALTIES)
+def test_values_and_gradients(arrays, entry):
+    name, options = (WHOLE | PENALTIES)[entry]
+    loss = LOSSES[name](**options)
+    assert_equal(arrays, entry, lambda _: loss.penalty if entry in PENALTIES else loss)
 
 
-@pytest.mark.parametrize("entry", PENALTIES)
-def test_penalty(arrays, entry):
-    name, options = PENALTIES[entry]
-    assert_equal(arrays, entry, lambda _: LOSSES[name](**options).penalty)
-
-
-def test_mdca_on_focal(arrays):
+def test_mdca_on_focal_and_acls_of_shifted_logits(arrays):
     focal, mdca = LOSSES["focal"](gamma=1.0), LOSSES["mdca"]()
     assert_equal(arrays, "mdca_total_fl1_b1", lambda _: lambda z, y: focal(z, y) + mdca.penalty(z, y))
-
-
-def test_acls_shifted_logits(arrays):
     assert_equal(arrays, "acls_m6_shift5", lambda _: LOSSES["acls"](margin=6.0, variant="code"), shift=5.0)
 
 

@@ -91,14 +91,6 @@ def test_a_killed_run_ends_in_the_same_logits(tmp_path):
     np.testing.assert_array_equal(again.test_logits, whole.test_logits)
 
 
-def test_what_has_no_bins(tmp_path):
-    mixed = dataclasses.replace(CAPE, cutmix=0.5)
-    for where, recipe in (("digits", mixed), ("camvid", CAPE)):
-        with pytest.raises(ValueError, match="Expected `recipe` to be one without cape_bins"):
-            fit(digits_model(), nn.CrossEntropyLoss(), where, recipe, folder=tmp_path, device="cpu")
-        assert not any(tmp_path.iterdir())
-
-
 def test_its_name_is_that_of_cross_entropy_with_bins():
     recipe = RECIPES["smoke", "digits"]
     assert assemble("digits", "small_cnn", "cape_bin cape_every=2", "smoke")[2] == dataclasses.replace(

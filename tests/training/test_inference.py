@@ -27,9 +27,6 @@ def test_every_layer_keeps_its_mode_and_statistics():
     assert [module.training for module in model.modules()] == [True, False, True, True, True, True]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     np.testing.assert_array_equal(logits, predict(model.eval(), IMAGES, "digits"))
-
-
-def test_so_they_are_after_dense_prediction():
     model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3).eval())  # in training mode but for its second layer
     images = np.random.default_rng(0).integers(0, 256, (2, 6, 4, 3), dtype=np.uint8)
     labels = np.zeros((2, 6, 4), np.int16)

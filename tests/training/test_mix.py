@@ -12,7 +12,6 @@ from torch import nn
 from calibkit import data
 from calibkit.__main__ import main
 from calibkit.logits import Logits
-from calibkit.losses import CRL
 from calibkit.models import build, mc_dropout
 from calibkit.training import RECIPES, Recipe, assemble, fit, predict
 from calibkit.training.batches import Mix
@@ -105,14 +104,6 @@ def test_half_of_the_batches(tmp_path, draws):
     network = Watched().double()
     fit(network, nn.CrossEntropyLoss(), "digits", recipe, folder=tmp_path, device="cpu")
     assert 0.35 < len(draws) / len(network.seen) < 0.65
-
-
-def test_what_cannot_be_mixed(tmp_path):
-    recipe = dataclasses.replace(RECIPE, cutmix=0.5)
-    for loss, where in ((CRL(n_samples=1000), "digits"), (Heard(), "20newsgroups")):
-        with pytest.raises(ValueError, match="Expected `recipe` to be one without cutmix"):
-            fit(Watched().double(), loss, where, recipe, folder=tmp_path, device="cpu")
-        assert not any(tmp_path.iterdir())
 
 
 def test_mc_dropout_is_the_mean_over_masks():

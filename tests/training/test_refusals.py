@@ -121,14 +121,19 @@ def test_losses_and_recipes_that_do_not_fit_the_data(tmp_path):
         def forward(self, logits, labels):
             return nn.functional.cross_entropy(self.scale * logits, labels)
 
-    for loss, recipe, name in (
-        (Learnt(), RECIPE, "loss` to be one without parameters"),
-        (CRL(n_samples=2000), RECIPE, "loss` to be one with n_samples=1000, as digits has"),
-        (nn.CrossEntropyLoss(), replace(RECIPE, n_tokens=3), "recipe` to be one without n_tokens"),
+    plain, mixed = nn.CrossEntropyLoss(), replace(RECIPE, cutmix=0.5)
+    for loss, data, recipe, wording in (
+        (Learnt(), "digits", RECIPE, "`loss` to be one without parameters"),
+        (CRL(n_samples=2000), "digits", RECIPE, "`loss` to be one with n_samples=1000, as digits has"),
+        (CRL(n_samples=367), "camvid", RECIPE, "`loss` to be one without a history of samples, as pixels"),
+        (plain, "digits", replace(RECIPE, n_tokens=3), "`recipe` to be one without n_tokens"),
+        (CRL(n_samples=1000), "digits", mixed, "`recipe` to be one without cutmix"),
+        (plain, "20newsgroups", mixed, "`recipe` to be one without cutmix"),
+        (plain, "digits", replace(mixed, cape_bins=5), "`recipe` to be one without cape_bins"),
+        (plain, "camvid", replace(RECIPE, cape_bins=5), "`recipe` to be one without cape_bins"),
     ):
-        refused(f"`{name}", fit, digits_model(), loss, "digits", recipe, folder=tmp_path)
-    with pytest.raises(ValueError, match="Expected `loss` to be one without a history of samples, as pixels"):
-        fit(digits_model(), CRL(n_samples=367), "camvid", RECIPE, folder=tmp_path)
+        refused(wording, fit, digits_model(), loss, data, recipe, folder=tmp_path, device="cpu")
+        assert not any(tmp_path.iterdir())
 
 
 def test_numbers_of_numpy_large_seeds_and_a_loss_that_was_used_before(tmp_path):

@@ -112,14 +112,11 @@ def test_what_others_left_in_the_folder_stays(tmp_path):
     assert names(tmp_path) == sorted(["best-model.npz", "checkpoint.pt", "checkpoints", *FINISHED])
 
 
-def test_the_best_weights_are_kept(tmp_path):
+def test_the_weights_of_the_best_epoch_are_kept_the_last_of_equals(tmp_path):
     """Those of other epochs are not."""
     cut_short(tmp_path, 3)
     history = np.load(tmp_path / "checkpoint.npz")["history"].tolist()
     assert {path.name for path in tmp_path.glob("best-*")} == {f"best-{best_epoch(history)}.npz"}
-
-
-def test_the_best_epoch_is_the_last_of_equals():
     rows = [[epoch, 0.1, 0.5, 0.9, 0.5, accuracy, 1.0] for epoch, accuracy in enumerate((0.5, 0.8, 0.7, 0.8, 0.6), 1)]
     assert [best_epoch(rows[:n]) for n in range(6)] == [0, 1, 2, 2, 4, 4]
 
