@@ -425,7 +425,7 @@ table(
     "Four forms of ACLS at one sample with five logits, m = 6, weights 0.1 and 0.01, "
     "the second divided by K − 1 except in the first row. Heads: the logits. A positive push moves a logit down",
     "tbl-acls-fields",
-    digits=4,
+    digits=3,
 )
 
 # %% [markdown]

@@ -391,10 +391,14 @@ zero. Clearly better in both: {", ".join(both) or "none"}. The networks, by data
 from calibkit import Comparison, calibrator
 
 network = notebook.logits_of("cifar10/resnet20-cross_entropy-s0")
-keys = ["temperature_scaling", "order_preserving", "structured_matrix_scaling"]
-fitted = {key: calibrator(key).fit(*network.val) for key in keys}
+keys = {
+    "one temperature": "temperature_scaling",
+    "increasing map": "order_preserving",
+    "structured MS": "structured_matrix_scaling",
+}
+fitted = {name: calibrator(key).fit(*network.val) for name, key in keys.items()}
 methods = Comparison.on(network.test, fitted, metrics=["ece", "nll"])
-plots.forest_plot(methods, metric="nll", base="temperature_scaling", numbers="+.4f")
+plots.forest_plot(methods, metric="nll", base="one temperature", numbers="+.4f")
 plt.show()
 
 # %% [markdown]
@@ -426,7 +430,7 @@ for ax, (group, rows) in zip(axes.flat, by_group(names, "nll").items(), strict=F
         ax.axvline(end, color=plots.GREY, linewidth=0.8, linestyle=":")
     ax.set_title(group, fontsize=9)
     ends = [-linear, 0, linear, 1]
-    ax.set_xticks(ends, [f"{x:g}" for x in ends])
+    ax.set_xticks(ends, [f"{x:g}".replace("-", "−") for x in ends])
     ax.tick_params(labelbottom=True)
 for ax in axes.flat[2:]:  # with nothing below
     ax.set_xlabel("NLL minus TS, nats")
@@ -740,7 +744,8 @@ for network, (name, (key, start)) in product(tails, FITS.items()):
 columns = ["fitted by NLL", "equal weights", "CLS"]
 panel = pd.DataFrame.from_dict(panel, orient="index", columns=columns)
 panel.index = pd.MultiIndex.from_tuples(panel.index)
-dumbbells({"long-tailed networks": panel}, columns, xlabel="test ECE (%)")
+looks = (plots.BLACK, plots.SKY, plots.color_of("CLS"))
+dumbbells({"long-tailed networks": panel}, columns, xlabel="test ECE (%)", colors=looks)
 plt.show()
 
 # %% tags=["hide-input"]
