@@ -136,7 +136,7 @@ def class_temperatures(
         ax = class_scatter(class_accuracy, values, ax=ax, reference=reference, color=RED)
         ax.set_ylabel(_said(reference, "\n"))  # before the names: it takes room, and moves the points together
         if names:
-            label_points(ax, *(to_tensor("values", a).cpu().numpy() for a in (class_accuracy, values)), names)
+            label_points(ax, to_tensor("class_accuracy", class_accuracy).cpu().numpy(), values, names)
         return ax
     names, order = class_names(names, len(values)), np.argsort(values, kind="stable")
     return _in_order(values[order], [names[k] for k in order], ax, reference)

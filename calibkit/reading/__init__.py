@@ -17,10 +17,9 @@ import torch
 from calibkit._arrays import collected
 from calibkit._checks import Array, check_choice, check_flag, expected, to_numpy
 from calibkit._files import as_path
-from calibkit.logits import ARRAYS, Logits
+from calibkit.logits import ARRAYS, Kind, Logits, agreed_kind, kind_of, kind_of_fit
 from calibkit.reading.columns import LABELS, Columns, Name, as_text, called
 from calibkit.reading.files import opened
-from calibkit.reading.kinds import Kind, agreed, kind_of, kind_of_fit
 from calibkit.reading.tables import OUTPUTS, Given, Part, as_pandas, of_table
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _two(val: Given, test: Given) -> Given:
             want = "names of classes, as the two tables have their columns in different orders"
             raise expected("labels", want, repr(min(odd)))
         part = replace(part, outputs=part.outputs[:, [names.index(name) for name in val.classes]])
-    kind: Any = agreed(None, val.kind, test.kind)
+    kind: Any = agreed_kind(None, val.kind, test.kind)
     return replace(val, test=part, kind=kind, told=tuple(dict.fromkeys(val.told + test.told)), others=None)
 
 
@@ -171,7 +170,7 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         want = "with one array of outputs, `logits` or `probs`, or with one of each `val_` and `test_`"
         got = ", ".join(prefix + name for prefix, name in outputs) or ", ".join(map(str, arrays)) or "none"
         raise expected("source", want, got)
-    named = agreed(kind, *(OUTPUTS[name] for _, name in outputs))
+    named = agreed_kind(kind, *(OUTPUTS[name] for _, name in outputs))
     parts, told = [], []
     for prefix, name in outputs:
         labels = next((of for of in LABELS if prefix + of in arrays), "labels")
@@ -181,7 +180,7 @@ def _of_arrays(arrays: Mapping[str, Array], kind: Kind | None, labelled: bool) -
         held = {of: arrays.get(prefix + of) for of in (name, labels, "groups")}
         found = {of: _array(prefix + of, array) for of, array in held.items() if array is not None}
         parts.append(Part(found[name], found.get(labels), found.get("groups")))
-    return Given.of(parts, named or agreed(None, *(kind_of(part.outputs) for part in parts)), told=tuple(told))
+    return Given.of(parts, named or agreed_kind(None, *(kind_of(part.outputs) for part in parts)), told=tuple(told))
 
 
 def _array(name: str, x: object) -> np.ndarray:

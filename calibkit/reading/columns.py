@@ -16,7 +16,7 @@ import numpy as np
 
 from calibkit._arrays import numbered
 from calibkit._checks import expected
-from calibkit.reading.kinds import Kind, kind_of
+from calibkit.logits import Kind, kind_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

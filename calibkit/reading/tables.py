@@ -11,8 +11,8 @@ import numpy as np
 from calibkit._arrays import collected
 from calibkit._checks import expected
 from calibkit._extras import needs
+from calibkit.logits import Kind, agreed_kind, kind_of
 from calibkit.reading.columns import LABELS, PREFIXES, Columns, called, class_columns, listed
-from calibkit.reading.kinds import Kind, agreed, kind_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -133,7 +133,7 @@ def of_table(table: DataFrame, how: Columns) -> Given:
     if groups is not None:
         groups = groups.to_numpy() if groups.dtype.kind in "iu" else groups.factorize()[0]
     parts = [Part(outputs[of], *(None if x is None else x[of] for x in (labels, groups))) for of in rows]
-    said: Any = agreed(how.kind, found.kind) or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
+    said: Any = agreed_kind(how.kind, found.kind) or kind_of(outputs if len(kept) == len(outputs) else outputs[kept])
     all_told = (*table.attrs.get("told", ()), *told, *found.told)
     return Given.of(parts, said, found.names, told=all_told, others=table.drop(columns=found.columns))
 

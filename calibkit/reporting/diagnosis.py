@@ -21,9 +21,8 @@ from calibkit._checks import (
     scan_probs,
     to_tensor,
 )
-from calibkit.logits import HeldOut, log_probs
+from calibkit.logits import HeldOut, check_not_missing, log_probs
 from calibkit.reading import Given, Kind, Part
-from calibkit.reading.kinds import check_not_missing
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
