@@ -51,7 +51,7 @@ IN_CHAPTERS = {  # what the errata say, and what a cell of the chapter prints
     "and the paper prints 0.72 to 0.77": ("class_temperature_scaling", "In the paper's four rows it has 0.72 to 0.77"),
     "of one temperature by −0.27 points": ("class_temperature_scaling", "ECE of one temperature by −0.27 ["),
     "and CTS lies another 0.49 below": ("class_temperature_scaling", "From there to CTS it is another −0.49 ["),
-    "−0.1 from the smallest logit to the top one, and −0.01 back": ("acls", "0.6400 −0.1000 −0.0100"),
+    "−0.1 from the smallest logit to the top one, and −0.01 back": ("acls", "0.640 −0.100 −0.010"),
     "first in nine of ten columns and tied in one": ("acls", "ACLS is first in 9 of 10 columns"),
     "3 instead of 0 in the chapter's first sample": ("acls", "predicted 0 0.0000 3.0000 not zero"),
     "the exact term is 0.80 to 0.97 of it": ("acls", "p_j (1 + p_ŷ) 0.0019 0.0018 ratio from 0.80 to 0.97"),
