@@ -523,7 +523,7 @@ for variant in ("paper", "code"):
 # on CIFAR-10 for 30 epochs with each of twelve losses. MbLS and ACLS have margin 6, and a thirteenth row is MbLS with $m = 0$
 # at half its weight, $\lambda = 0.05$. Every number is a mean over two or three seeds. The weight decay is $10^{-4}$ instead of $5 \cdot 10^{-4}$, and there are no crops, so that the network fits
 # its training images and becomes over-confident. Its accuracy with ACLS is {ours}`accuracy cifar10 resnet20 acls | identity`, that of the paper's
-# ResNet-50 95.40%. The weights and the margin are the paper's, not tuned for this network. (The {doc}`../book/glossary` explains the other losses.)
+# ResNet-50 95.40%. The weights and the margin are the paper's, not tuned for this network.
 
 # %% tags=["hide-input", "nbval-check-output"]
 RAW, TS = "uncalibrated", "with a temperature of its own"
@@ -639,24 +639,21 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 
 # %% [markdown]
 # In ECE, ACLS is clearly below MbLS on both ResNet-8s for CIFAR-10 and, by test images alone, on two of three networks for CIFAR-100. On the text network it is clearly above. In
-# AECE it is clearly above there and on the ResNet-20 for CIFAR-10. Its average is clear in AECE alone, and hangs on a few networks. On images alone both are clearly below. ECP and MDCA have the weights of public scripts,
-# perhaps too low here.
+# AECE it is clearly above there and on the ResNet-20 for CIFAR-10. Its average is clear in AECE alone, and hangs on a few networks. On images alone both are clearly below.
 #
 # (sec-acls-summary)=
 # ## What it means for you
 #
-# **The effective label is the tool to keep.** It takes three lines, needs no training, and shows what a loss asks of each
-# sample.
+# **The effective label is the tool to keep.** It takes three lines and no training.
 #
 # **Test a printed gradient before you use it.** Its Jacobian must be symmetric, and for a loss of probabilities its
 # entries sum to zero. The gradient printed for ACLS fails both. So no loss has it, and the logits drift.
 # What the code follows fails both, too, but its first term stops the drift.
 #
 # **A margin is a confidence.** ACLS and MbLS pull back samples that are further out than about $m$, right or wrong, and inside
-# it both are silent. They differ in how hard they pull ({numref}`tbl-acls-spared`). Which of the two has the lower ECE depends on the network.
+# it both are silent. Which of the two has the lower ECE depends on the network.
 #
-# **Compare with the cheap alternative.** The right margin depends on the accuracy.
-# If you have held-out images, you can fit one temperature to a network trained with cross-entropy, and on all four of our networks
+# **Compare with the cheap alternative.** If you have held-out images, you can fit one temperature to a network trained with cross-entropy, and on all four of our networks
 # for CIFAR-10 that is clearly better calibrated. The paper's two reasons against a temperature are that it costs held-out images and
 # fails under shift. The first was not tested here. CamVid bears the second out: there a temperature changes next to nothing, and the ECE
 # of ACLS is lower, not clearly ({numref}`tbl-acls-networks`).
@@ -682,14 +679,6 @@ differences of ACLS, in points of ECE and nats of NLL ({{ref}}`other averages <s
 #    $\frac{\lambda_2}{2} \sum_k \operatorname{ReLU}(z_{\hat y} - z_k - m)^2$ with nothing detached. That is MbLS with its
 #    hinges squared. Along `follow` its mean logit stays where it began, as the mean logit of MbLS does in
 #    {numref}`fig-acls-drift`.
-#    ```
-#
-# 3. At which margin does a network have a confidence of 90% on 100 classes, if all its samples rest at the margin? Its
-#    accuracy is 90%. Is it calibrated then?
-#
-#    ```{dropdown} Solution
-#    $1 / (1 + 99 e^{-m}) = 0.9$ gives $e^m = 99 \cdot 9$, so $m = \log 891 \approx 6.8$. All samples are in one bin,
-#    whose confidence is its accuracy, so the ECE is zero. But the confidence is the same for right and wrong predictions.
 #    ```
 #
 # ## The paper's tables and figures, regenerated
