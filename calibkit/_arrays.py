@@ -12,6 +12,13 @@ from torch import Tensor
 BLOCK_BYTES = 1 << 20  # stays in cache while it is worked on
 
 
+def n_masked(x: object, deepest: int = 64) -> int:
+    """Masked entries of an array, or of those in a list, where numpy would take them for data."""
+    if isinstance(x, list | tuple) and deepest:  # numpy goes no deeper
+        return sum(n_masked(each, deepest - 1) for each in x)
+    return int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
+
+
 def detached(x: Any) -> Any:
     """A list with its tensors without gradients, which numpy refuses; what is no list as it is."""
     if isinstance(x, list | tuple):

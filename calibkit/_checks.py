@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, numbered, of_own_types, two_columns
+from calibkit._arrays import BLOCK_BYTES, blocks, detached, is_one_column, n_masked, numbered, of_own_types, two_columns
 
 Array = np.ndarray | Tensor
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def to_tensor(name: str, x: object) -> Tensor:
         x = x.dequantize() if x.is_quantized else x
         x = x.float() if x.is_floating_point() and x.itemsize == 1 else x  # float8, which torch only stores
         return x.detach().resolve_conj().resolve_neg()
-    if masked := int(np.ma.count_masked(x)) if isinstance(x, np.ma.MaskedArray) else 0:
+    if masked := n_masked(x):
         raise expected(name, "without masked entries", f"{masked} of them; leave them out")
     array = to_array(name, x)
     try:

@@ -150,12 +150,26 @@ def remove_strays(folder: str | os.PathLike) -> None:
 
 
 def write_npz(path: str | os.PathLike, arrays: dict[str, np.ndarray], *, compress: bool = True) -> Path:
-    """An npz, atomically; returns the path. ValueError tells of an array of objects, which only pickle could write."""
+    """An npz, atomically; returns the path.
+
+    ValueError tells of an array of objects, which only pickle could write, and of arrays that compress so well that
+    :func:`read_npz` would refuse the file.
+    """
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise expected(name, "an array of numbers or text", "one of objects")
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
-    return write_atomic(path, lambda stream: save(stream, **arrays))
+
+    def write(stream: IO[bytes]) -> None:
+        save(stream, **arrays)
+        stream.flush()
+        with zipfile.ZipFile(stream.name) as archive:
+            beyond = _beyond(archive.infolist(), stream)
+        if beyond > LARGEST:
+            want = f"of at most {LARGEST:,} bytes more than their file takes, as only that is read again"
+            raise expected("arrays", want, f"{beyond:,} bytes more")
+
+    return write_atomic(path, write)
 
 
 def read_npz(path: str | os.PathLike, names: Collection[str] | None = None) -> dict[str, np.ndarray]:

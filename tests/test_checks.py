@@ -57,6 +57,7 @@ def test_what_holds_no_plain_values_is_refused():
         refused("`x` to be a numpy array, a torch tensor or nested numbers, but", to_tensor, "x", bad)
     for bad, message in (
         (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 1]), "without masked entries, but got 2 of them; leave them out"),
+        ([[np.ma.array([1.0, 2.0], mask=[0, 1])], [[3.0, np.ma.masked]]], "without masked entries, but got 2 of them"),
         (np.array([1, "a"], object), "nested numbers, but got an array of dtype object; cast it to numbers"),
         (np.zeros(3, np.longdouble), f"nested numbers, but got an array of dtype {np.dtype(np.longdouble)}"),
         (z.to_sparse(), "a dense tensor, but got one of layout torch.sparse_coo"),

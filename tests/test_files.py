@@ -137,6 +137,17 @@ def test_what_is_written_is_read_whatever_its_size(tmp_path, monkeypatch):
         np.testing.assert_equal(read_npz(path), arrays)
 
 
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "LARGEST", 10**6)
+    path = write_npz(tmp_path / "a.npz", ARRAYS)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"Expected `arrays` to be of at most 1,000,000 bytes more than their file"):
+        write_npz(path, {"zeros": np.zeros(10**6)})
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    zeros = {"zeros": np.zeros(10**6)}
+    np.testing.assert_equal(read_npz(write_npz(path, zeros, compress=False)), zeros)
+
+
 def test_a_header_promises_no_more_than_there_is(tmp_path):
     """numpy would make room for all of it first."""
     stream = io.BytesIO()

@@ -125,7 +125,7 @@ class Monitor:
         keys = periods.tolist() if periods.ndim == 1 and periods.dtype.kind == "U" else []
         size, n_classes = (int(n) if n.shape == () and n.dtype == np.int64 else -1 for n in sizes)
         fits = 0 < size <= MOST_BINS and len(set(keys)) == periods.size and sums.shape == (len(keys), 4 * size + 4)
-        if not (fits and n_classes >= 0 and sums.dtype == np.float64 and (sums >= 0).all()):
+        if not (fits and n_classes >= 0 and sums.dtype == np.float64 and _are_sums(sums, size)):
             raise expected("path", "a file that Monitor.save wrote", repr(os.fspath(path)))
         monitor = cls(size)
         monitor._sums, monitor._n_classes = dict(zip(keys, sums, strict=True)), n_classes
@@ -251,6 +251,15 @@ def _in_order(key: str) -> tuple[list[str | int], str]:
     """Texts and numbers take turns, so that each is compared with its like."""
     parts = re.split(r"(\d{1,18})", key)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], key
+
+
+def _are_sums(sums: np.ndarray, n_bins: int) -> bool:
+    """Whether rows of sums can be of samples: in no bin more are right than there are; an NLL may be infinite."""
+    counts, confidence, correct, variance = sums[:, :-4].reshape(-1, 4, n_bins).swapaxes(0, 1)
+    finite = np.isfinite(np.delete(sums, [-4, -3], axis=1))
+    whole = (counts == counts.round()) & (correct == correct.round())
+    possible = (correct <= counts) & (variance <= confidence) & (confidence <= 1.01 * counts)
+    return bool((sums >= 0).all() and finite.all() and (counts.sum(1) > 0).all() and (whole & possible).all())
 
 
 def _standard_error(total: float, squares: float, n: float) -> float:

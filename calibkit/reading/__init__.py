@@ -135,7 +135,12 @@ def _one(held: Any, how: Columns) -> Given:
     """What has outputs and labels by their names."""
     if isinstance(held, Logits):
         held = {name: getattr(held, name) for name in (*ARRAYS, "test_groups")}
-    return _of_arrays(held, how.kind, how.labelled) if isinstance(held, Mapping) else of_table(held, how)
+    if isinstance(held, Mapping):
+        return _of_arrays(held, how.kind, how.labelled)
+    try:
+        return of_table(held, how)
+    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
+        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
 
 
 def _two(val: Given, test: Given) -> Given:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PARQUET, LINES = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".jsonl")
 TABLES = (*PARQUET, *LINES, *(f"{suffix}.gz" for suffix in LINES))
 TORCH = (".pt", ".pth")
+MOST_DIGITS = 300  # of an integer that a float can hold: a longer one is no number, as a list is none
 FILES = "an .npz, .npy, .pt, .csv, .tsv, .jsonl or .parquet file, or a folder of .npy files"
 Text = Callable[[list[str]], Collection[str]]
 _FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
@@ -99,6 +101,8 @@ def _table(path: Path, suffix: str, text: Text) -> DataFrame:
         raise expected("source", want, f"{_first_line(error)} in {str(path)!r}") from error
     try:
         return of_questions(rows)
+    except UnicodeEncodeError as error:  # half a pair of surrogates, which JSON may hold
+        raise expected("source", "a table whose text can be encoded in UTF-8", repr(error.object)) from error
     except ValueError as error:
         raise ValueError(f"{error}, in {str(path)!r}") from None
 
@@ -134,7 +138,8 @@ def _json_lines(stream: IO[bytes]) -> list[dict]:
     """A JSON object a line, or one array of them."""
     is_array = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     stream.seek(0)
-    rows = json.loads(stream.read()) if is_array else [json.loads(line) for line in stream if line.strip()]
+    read = partial(json.loads, parse_int=lambda digits: int(digits) if len(digits) < MOST_DIGITS else [digits])
+    rows = read(stream.read()) if is_array else [read(line) for line in stream if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("a line that is no JSON object")
     return rows
@@ -147,20 +152,22 @@ def _csv(pd: Any, stream: IO[bytes], suffix: str, text: Text) -> DataFrame:
     """
     head = stream.read(1 << 20)
     stream.seek(0)
-    spaced = {"skipinitialspace": True, "keep_default_na": False}  # "cat, dog"
-    first = {"nrows": 1, "header": None, "dtype": str, "encoding_errors": "replace", **spaced}
+    first = {"nrows": 1, "header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
     likely = "\t" if suffix.startswith(".tsv") else ",;\t"  # the likeliest first
     found = {sep: list(pd.read_csv(io.BytesIO(head), sep=sep, **first).iloc[0]) for sep in likely}
     sep, header = max(found.items(), key=lambda item: len(item[1]))
+    spaced = len(header) > 1 and all(name.startswith(" ") for name in header[1:])  # "cat, dog"
+    header = [name.lstrip() for name in header] if spaced else header
     if all(_FLOAT.fullmatch(name) for name in header) and not all(name.isdigit() for name in header):
         raise ValueError("numbers in place of the columns' names in the first row")
     as_text = set(text(header))
     missing = ["", "#N/A", "N/A", "n/a", "NA", "<NA>", "NULL", "null", "NaN", "nan", "None"]
     options = {
         "sep": sep,
-        **spaced,
+        "skipinitialspace": spaced,
         "decimal": "," if sep != "," and re.search(rb"(^|[;\t])\"?-?\d+,\d+\"?([;\t]|\r?$)", head, re.M) else ".",
         "dtype": dict.fromkeys(as_text, str),
+        "keep_default_na": False,
         "na_values": dict.fromkeys((name for name in header if name not in as_text), missing),
         "low_memory": False,  # a column is of one type
     }

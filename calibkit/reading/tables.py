@@ -100,7 +100,9 @@ def of_table(table: DataFrame, how: Columns) -> Given:
         raise expected("source", "a table with rows", "none")
     if not all(isinstance(name, str) for name in table):
         table = table.set_axis(list(map(str, table.columns)), axis=1)
-    table = _spread(table)
+    types = ((name, of) for name, of in table.dtypes.items() if isinstance(of, np.dtype))  # pandas' own are none
+    swapped = {name: of.newbyteorder("=") for name, of in types if not of.isnative}
+    table = _spread(table.astype(swapped) if swapped else table)
     asked = _asked(table, how)
     named = {*how.known, *map(str, how.classes if np.iterable(how.classes) else ())}
     no_class = [name for name in table if name not in named]

@@ -145,17 +145,18 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
             yield Finding("note", "samples in both splits", text)
     shifted = list(_label_shift(val.labels, test.labels, classes))
     yield from shifted
-    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in (val, test)]
-    gain = 0.0 if shifted else float(right[0].mean() - right[1].mean())  # which other shares alone may make
-    if gain > TRAINED and by_chance(_of_units(val, right[0]), _of_units(test, right[1]), 1) <= ALPHA:
+    alike = _of_equal_shares(val, test) if shifted else (val, test)
+    right = [(part.logits.argmax(1) == part.labels).astype(float) for part in alike]
+    gain = float(right[0].mean() - right[1].mean())
+    if gain > TRAINED and by_chance(_of_units(alike[0], right[0]), _of_units(alike[1], right[1]), 1) <= ALPHA:
         text = (
             f"The network is right on {right[0].mean():.1%} of the validation samples and on {right[1].mean():.1%} of "
-            "the test samples. "
+            f"the test samples{', at equal shares of the classes' * len(shifted)}. "
             "Was it trained on the validation samples? What is fitted on those stays over-confident."
         )
         yield Finding("doubt", "trained on the validation set", text)
         return
-    gaps = [part.probs.max(1) - hit for part, hit in zip((val, test), right, strict=True)]
+    gaps = [part.probs.max(1) - (part.logits.argmax(1) == part.labels) for part in (val, test)]
     apart = abs(gaps[0].mean() - gaps[1].mean()) > GAP
     if apart and by_chance(_of_units(val, gaps[0]), _of_units(test, gaps[1])) <= ALPHA:
         text = (
@@ -163,6 +164,25 @@ def between_splits(val: HeldOut, test: HeldOut, classes: Sequence[str], coarse: 
             f"{100 * gaps[1].mean():+.1f} on the test set. A calibrator fitted on one does not fit the other."
         )
         yield Finding("doubt", "shift between the splits", text)
+
+
+def _of_equal_shares(val: HeldOut, test: HeldOut) -> tuple[HeldOut, HeldOut]:
+    """Both with the class shares of the test set; of ``val`` as many as there are, spread over the top logits."""
+    have, want = (np.bincount(part.labels, minlength=val.logits.shape[1]) for part in (val, test))
+    both = (have > 0) & (want > 0)
+    if not both.any():
+        return val, test
+    most = np.rint(both * want * (have[both] / want[both]).min()).astype(int)
+    order = np.argsort(val.logits.max(1), kind="stable")
+    of_class = [order[val.labels[order] == k] for k in range(len(most))]
+    spread = [
+        rows[np.linspace(0, len(rows) - 1, n).round().astype(int)] for rows, n in zip(of_class, most, strict=True)
+    ]
+    rows = ((val, np.concatenate(spread)), (test, np.flatnonzero(both[test.labels])))
+    val, test = (
+        HeldOut(part.logits[of], part.labels[of], None if part.groups is None else part.groups[of]) for part, of in rows
+    )
+    return val, test
 
 
 def _of_units(part: HeldOut, values: np.ndarray) -> np.ndarray:

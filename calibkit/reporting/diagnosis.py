@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
+from unicodedata import normalize
 
 import numpy as np
 
@@ -26,9 +27,6 @@ from calibkit.reading import Given, Kind, Part
 from calibkit.reporting.data_checks import Finding, Weight, between_splits, in_split
 
 FEWEST = 50  # samples for one temperature, and to judge by
-#: Shares of votes, as of trees or neighbours, are counts over some thousands at most, so that but for the zeros none is
-#: less, as the least of a softmax are; nor are sums of a row off by more, as those of rounded numbers are.
-LEAST_SHARE = 3e-6
 FEW = ("missing class", "few of a class")  # told first, notes too
 
 
@@ -116,6 +114,22 @@ def _whole(y: np.ndarray) -> np.ndarray:
     return y.astype(np.int64) if whole else y
 
 
+def _check_range(y: np.ndarray, k: int, name: str) -> None:
+    """Refuse labels beyond int64, as which they would be others."""
+    if y.dtype.kind in "fu":
+        numbers = y[np.isfinite(y)]
+        numbers = [numbers[np.abs(numbers).argmax()].item()] if len(numbers) else []
+    else:
+        numbers = [number for number in y.reshape(-1).tolist() if isinstance(number, int)]
+    if beyond := [number for number in numbers if not -(2**63) <= number < 2**63]:
+        raise expected(f"{name}labels", f"in [0, {k})", beyond[0])
+
+
+def _alike(name: str) -> str:
+    """What names have in common that look alike."""
+    return normalize("NFKC", name).strip().casefold()
+
+
 def _labels(
     parts: Sequence[Part], k: int, classes: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[list[np.ndarray], list[Finding]]:
@@ -129,9 +143,14 @@ def _labels(
     found: list[Finding] = []
     named = False  # of one part the labels are names
     for y, name in zip(given, names, strict=True):
+        if y.dtype.kind in "fuO":
+            _check_range(y, k, name)
         if y.dtype.kind in "OUST" and classes:
             if odd := [str(label) for label in y if str(label) not in known]:
-                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", repr(odd[0]))
+                near = [repr(of) for of in classes if _alike(of) == _alike(odd[0])]
+                form = "spaces or case" + " or the form of accents" * (not odd[0].isascii())
+                got = f"{odd[0]!r}{f', which is {near[0]} but for {form}' if near else ''}"
+                raise expected(f"{name}labels", f"names of the columns {', '.join(classes[:5])} ...", got)
             y, named = np.array([known[str(label)] for label in y]), True  # the odd one is in the other part
         if y.ndim == 2 and y.shape[1] == k and np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all():
             text = "Labels are one-hot rows, so each sample has one class of several."
@@ -199,9 +218,27 @@ def outputs_of(part: Part, kind: Kind, name: str, floor: float | None = None) ->
             f"{floor:.1g}, {why}; so does the NLL of the network in a report, where it would be infinite. All "
             "else is measured on the probabilities as they are."
         )
-        votes = p[~zeros].min() >= LEAST_SHARE and float((total - 1).abs().max()) <= LEAST_SHARE
+        votes = could_be_votes(p, total.numpy())
         usual = " They look like votes, as of the trees of a forest, where zeros are usual."
         text += usual if votes else " Logits would be better."
         weight: Weight = "doubt" if zeros.mean() > 0.01 and not votes else "note"
         found.append(Finding(weight, "zero probabilities", text))
     return Outputs(logs, as_given, floor, tuple(found))
+
+
+def could_be_votes(p: np.ndarray, total: np.ndarray) -> bool:
+    """Whether probabilities (N, K) with zeros could be shares of votes, as of trees or neighbours, or means of such.
+
+    Shares are counts over some thousands at most: but for the zeros none is tiny, as the least of a softmax are; and
+    ``total``, the sums of the rows, are 1, which those of rounded numbers are not. Of two classes rounded numbers sum
+    to 1, too: there those of four to six digits are no shares, and those of fewer may be, as of 1,000 trees.
+
+    Example:
+        >>> p = np.array([[1.0, 0.0], [0.99, 0.01]])
+        >>> [could_be_votes(x, x.sum(1)) for x in (p, np.array([[1.0, 0.0], [1 - 1e-9, 1e-9]]))]
+        [True, False]
+    """
+    if np.abs(total - 1).max() > 3e-6 or p[p > 0].min() < 3e-6:
+        return False
+    of_three, of_six = (np.abs(10**n * p - (10**n * p).round()).max() < 0.1 for n in (3, 6))
+    return bool(p.shape[1] > 2 or of_three or not of_six)

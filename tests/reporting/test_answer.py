@@ -137,5 +137,5 @@ def test_zeros_are_a_note_where_they_look_like_votes_and_else_a_doubt(sample):
     for k, t in ((2, 40), (3, 15), (10, 15)):
         z, y = sample(3000, k=k, t=t)
         p = softmax(z, 1)
-        for rough in (p.round(4), p.astype(np.float16), np.where(p < 1e-8, 0, p))[k == 2 :]:
+        for rough in (p.round(4), p.astype(np.float16), np.where(p < 1e-8, 0, p)):
             assert (rough == 0).mean() > 0.01 and weights(rough, y) == ["doubt"], (k, rough.dtype)

@@ -145,11 +145,27 @@ def test_equal_leaves_of_trees_are_not_doubted():
 def test_the_split_with_the_odd_label_is_told(tmp_path):
     for label, message in (
         ("wolf", "`test labels` to be names of the columns a, b ..., but got 'wolf'$"),
+        (" A", "`test labels` to be .*, but got ' A', which is 'a' but for spaces or case$"),
         ("", "`source` to be a table with a value in each row, but got none in 'label' of row 3,"),
     ):
         (tmp_path / "s.csv").write_text(f"a,b,label,split\n1,2,a,val\n2,1,b,val\n2,1,{label},test\n")
         with pytest.raises(ValueError, match=f"^Expected {message}"):
             diagnose(read(tmp_path / "s.csv", kind="logits"))
+
+
+def test_a_label_beyond_all_integers_is_told_as_it_is(sample):
+    for label, dtype in (
+        (10**23, object),
+        (-(2**70), object),
+        (2**64 - 1, object),
+        (2**64 - 1, np.uint64),
+        (1e23, float),
+    ):
+        z, y = sample(20)
+        with pytest.raises(ValueError) as error:
+            diagnose(read({"logits": z, "labels": np.array([label, *y[1:].tolist()], dtype=dtype)}))
+        before, _, got = str(error.value).partition(", but got ")
+        assert before == "Expected `labels` to be in [0, 3)" and float(got) == float(label)
 
 
 THREE = ["ets", "vector_scaling", "structured_vector_scaling"]
@@ -187,19 +203,21 @@ def test_two_points_of_confidence_less_accuracy_are_a_shift():
 
 def test_other_shares_of_the_classes_are_no_training_on_the_validation_set():
     """A network that is right on 95% of one class and 60% of the other, which is rare in the validation set alone."""
-    kinds = ["label shift", "trained on the validation set"]
-    for rare in (0.05, 0.0):
+    kinds, texts = ["label shift", "trained on the validation set"], []
+    for rare, learnt in ((0.05, False), (0.05, True), (0.0, False), (0.95, True)):
         rng, parts = np.random.default_rng(0), {}
         for split, share in (("val", rare), ("test", 0.5)):
             y = (rng.random(2000) < share).astype(int)
-            right = rng.random(2000) < np.where(y == 1, 0.6, 0.95)
+            right = (rng.random(2000) < np.where(y == 1, 0.6, 0.95)) | (learnt and split == "val")
             z = np.abs(rng.normal(size=2000))[:, None] * np.eye(2)[np.where(right, y, 1 - y)]
             parts |= {f"{split}_logits": z, f"{split}_labels": y}
         findings = diagnose(read(parts, kind="logits")).findings
-        assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[:1]
+        assert [finding.kind for finding in findings if finding.kind in kinds] == kinds[: 1 + learnt]
         order = rng.permutation(2000)
         parts |= {name: parts[name][order] for name in ("val_logits", "val_labels")}
         assert diagnose(read(parts, kind="logits")).findings == findings
+        texts += [finding.text for finding in findings if finding.kind == kinds[1]]
+    assert len(texts) == 2 and all("on 100.0% of the validation" in x and "at equal shares" in x for x in texts)
 
 
 def test_a_cross_fit_over_few_groups_is_doubted(sample):

@@ -206,3 +206,11 @@ def test_a_file_with_an_odd_line_is_refused_in_one_wording(logs, shell):
             odd.write(f"{lines.read()}\n{line}\n")
         said = shell(["evaluate", f"{name}.jsonl"], 1).err
         assert said.startswith("Expected `source` to be ") and f"in '{name}.jsonl'" in said
+
+
+@pytest.mark.skipif(pd.__version__ < "3", reason="old versions of pandas hold any text")
+def test_half_a_pair_of_surrogates_is_refused(logs):
+    with open("half.jsonl", "w") as odd:
+        odd.write("\n".join(json.dumps({**today([-1.0, -2.0], 0), "doc_id": "\ud800"}) for _ in range(3)))
+    with pytest.raises(ValueError, match="^Expected `source` to be a table whose text can be encoded in UTF-8"):
+        read("half.jsonl")

@@ -1,5 +1,6 @@
 """What the columns, rows and numbers of a table are, by their names and values; what is not clear is asked for."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -88,13 +89,14 @@ def test_a_missing_value_names_its_row(frame, tmp_path):
         read(spoilt)
 
 
-def test_numbers_of_types_that_are_not_of_numpy_and_complex_ones(arrays):
-    """The imaginary part of a label is not dropped in silence."""
+def test_numbers_of_another_byte_order_and_complex_ones(arrays):
+    """Columns as FITS has them are read; the imaginary part of a label is not dropped in silence."""
     z, y = arrays["val_logits"], arrays["val_labels"]
     plain = pd.DataFrame(z, columns=["0", "1", "2"]).assign(label=y, split="val")
+    swapped = plain.astype({"0": ">f8", "label": ">i4"})
     own = plain.astype({"label": "category"}).assign(day=pd.Timestamp("2026-01-01", tz="UTC"))  # no numpy types
-    for name in ("outputs", "labels"):
-        np.testing.assert_array_equal(getattr(read(own).val, name), getattr(read(plain).val, name))
+    for name, table in itertools.product(("outputs", "labels"), (swapped, own)):
+        np.testing.assert_array_equal(getattr(read(table).val, name), getattr(read(plain).val, name))
     with pytest.raises(ValueError, match="^Expected `labels` to be integers, but got dtype torch.complex128"):
         diagnose(read(plain.assign(label=y + 1j)))
     for what in ("classes", "ignore"):
@@ -103,7 +105,7 @@ def test_numbers_of_types_that_are_not_of_numpy_and_complex_ones(arrays):
 
 
 def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
-    """A list, a dict and a number beyond any float are no classes, and no labels either."""
+    """A list, a dict and a number beyond any float are no classes, and no labels. A column beside lists is none."""
     rows = pd.DataFrame(arrays["val_logits"], columns=CLASSES).assign(label=np.array(CLASSES)[arrays["val_labels"]])
     rows, mine = rows.to_dict("records"), tmp_path / "mine.jsonl"
     for odd in ([1], {"age": 3}, 10**400):
@@ -115,6 +117,13 @@ def test_cells_of_json_that_are_no_numbers(arrays, tmp_path):
             mine.write_text("\n".join(json.dumps(row) for row in [{**rows[0], name: odd}, *rows[1:]]))
             with pytest.raises(ValueError, match="^Expected `.*` to be "):
                 diagnose(read(mine))
+    names = pd.Series([*(row["label"] for row in rows[:-1]), "\ud800"], dtype=object)
+    with pytest.raises(ValueError, match="^Expected `.*` to be "):  # half a pair of surrogates
+        diagnose(read(pd.DataFrame(rows).assign(label=names)))
+    lists = pd.DataFrame({"logits": arrays["val_logits"].tolist(), "label": arrays["val_labels"], "0": 1})
+    found = read(lists)
+    np.testing.assert_array_equal(found.val.outputs, arrays["val_logits"])
+    assert found.told == ("no classes: '0'",)
 
 
 def test_labels_in_other_numbers_are_told_that_columns_may_be_called_so(arrays):
