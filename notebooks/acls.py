@@ -104,7 +104,7 @@ from book.kit.notebook.table import minus, table
 from book.kit.results.csv_rows import select
 from book.kit.results.difference_intervals import interval_of
 from book.papers.mbls import WITHOUT_MARGIN
-from calibkit import Comparison, Estimate, calibrator, ece, plots
+from calibkit import Comparison, calibrator, ece, plots
 from calibkit.data import subset
 from calibkit.losses import (
     ACLS,
@@ -549,7 +549,7 @@ def differences(cell, metric, base, method="identity", base_method="identity"):
 def acls_minus(cell, metric):
     """ACLS minus each other loss, uncalibrated."""
     found = differences(cell, metric, "acls")
-    return {k: Estimate(-v.value, -v.high, -v.low) for k, v in found.items()}
+    return {k: -v for k, v in found.items()}
 
 
 def text(estimates):

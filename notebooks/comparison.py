@@ -589,7 +589,8 @@ table(
 # %% tags=["hide-input", "nbval-check-output"]
 at = {"dataset": "cifar100", "loss": "acls", "method": "identity", "metric": "nll"}
 of_acls = select(effects, TS, "cross_entropy", **at).set_index("model")
-for wide in ON_CIFAR10[1:3]:  # the ResNet-8s
+small, *both_wide, deep = ON_CIFAR10
+for wide in both_wide:
     of_loss = {
         loss: scale[wide, loss] for loss in of_five if loss != mbls.WITHOUT_MARGIN
     }
@@ -599,10 +600,8 @@ for wide in ON_CIFAR10[1:3]:  # the ResNet-8s
         "acls",
         "cross_entropy",
     ]
-    assert of_loss["acls"] < 1 and all(
-        of_loss["cross_entropy"] < scale[net, "cross_entropy"]
-        for net in ON_CIFAR10[::3]
-    )
+    least = min(scale[net, "cross_entropy"] for net in (small, deep))
+    assert of_loss["acls"] < 1 and of_loss["cross_entropy"] < least
 prose(f"""
 **The gain of MbLS over cross-entropy alone depends on the network.** On the ResNet-20 and the ResNet-50 its ECE is clearly lower,
 on the two ResNet-8s for CIFAR-10 it is not. The temperatures *T* suggest why. Cross-entropy left the ResNet-20 and the ResNet-50

@@ -155,7 +155,7 @@ def less(loss, base="cross_entropy", method="identity", base_method="identity",
     if row is None and back is None:
         return None
     gap = difference_intervals.interval_of(back if row is None else row)
-    gap = Estimate(-gap.value, -gap.high, -gap.low) if row is None else gap
+    gap = -gap if row is None else gap
     return gap if metric == "nll" else gap.percent
 
 
@@ -489,7 +489,7 @@ def averaged(*base, **where):
 def mean_of(rows):
     """Their mean, in points or in nats."""
     mean = difference_intervals.over_networks(rows)
-    in_points = rows["metric"].iloc[0] in ("ece", "adaptive_ece", "accuracy")
+    in_points = rows["metric"].iloc[0] in ("ece", "accuracy")
     return mean.percent if in_points else mean
 
 
@@ -550,9 +550,7 @@ for name, where in against.items():
     for head, metric in {"ECE": "ece", "NLL": "nll", "accuracy": "accuracy"}.items():
         rows = of[name, head] = averaged(**where, metric=metric)
         mean, back = mean_of(rows), "loss" in where
-        means[name, head] = (
-            Estimate(-mean.value, -mean.high, -mean.low) if back else mean
-        )
+        means[name, head] = -mean if back else mean
         line["", "networks"] = len(rows)
         if head != "accuracy":
             line[head, "lower on"] = int(((rows["value"] < 0) != back).sum())

@@ -34,8 +34,8 @@ class Estimate(NamedTuple):
 
     Example:
         >>> gain = Estimate(-0.0125, -0.02, -0.004).percent
-        >>> f"{gain:+.2f}", gain.below(), gain.below(-1.0), gain.within(3.0)
-        ('-1.25 [-2.00, -0.40]', 'holds', 'not decided', 'holds')
+        >>> f"{gain:+.2f}", f"{-gain:+.2f}", gain.below(), gain.below(-1.0), gain.within(3.0)
+        ('-1.25 [-2.00, -0.40]', '+1.25 [+0.40, +2.00]', 'holds', 'not decided', 'holds')
         >>> "better" if gain.below(-1.0) == "holds" else "perhaps not"
         'perhaps not'
     """
@@ -49,6 +49,10 @@ class Estimate(NamedTuple):
         """The same in percent, or in percentage points."""
         return Estimate(*(100 * x for x in self))
 
+    def __neg__(self) -> Estimate:
+        """The difference the other way round."""
+        return Estimate(-self.value, -self.high, -self.low)
+
     def __format__(self, spec: str) -> str:
         """The text "value [low, high]"; ``spec`` is that of each number."""
         value, low, high = (format(x, spec) for x in self)
@@ -60,7 +64,7 @@ class Estimate(NamedTuple):
 
     def above(self, bound: float = 0.0) -> str:
         """Whether it lies above ``bound``, in the words of :meth:`below`."""
-        return Estimate(-self.value, -self.high, -self.low).below(-bound)
+        return (-self).below(-bound)
 
     def within(self, width: float) -> str:
         """Whether it lies between ``-width`` and ``width``, in the words of :meth:`below`."""

@@ -95,7 +95,7 @@ class Run:
             was = found.get(name)
             if name == "recipe" and isinstance(
                 was, dict
-            ):  # a run of a version before some of its fields had them at their defaults
+            ):  # of an older version: fields that it lacked had the defaults
                 was = {key: getattr(Recipe, key, None) for key in value} | was
             if name != "paper" and was != value:  # whose recipe it is: the recipe itself says more
                 raise expected("folder", f"a run with {name} {value}", f"{was} in {self.folder}")
