@@ -60,6 +60,14 @@ def test_history():
     assert loss.counts.tolist() == [0, 1, 1, 0, 2] and loss.epochs == 1
 
 
+def test_history_is_saved(batch):
+    loss = with_history(list(range(12)), 12)
+    again = CRL(n_samples=12)
+    again.load_state_dict(loss.state_dict())
+    assert again(*batch, torch.arange(12)) == loss(*batch, torch.arange(12))
+    assert list(loss.parameters()) == []
+
+
 def test_a_pair_counts_if_both_rows_do(batch):
     logits, labels = batch
     loss, index = with_history(list(range(12)), 12), torch.arange(12)
